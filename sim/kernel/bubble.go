@@ -1,0 +1,51 @@
+package kernel
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Run makes this host process the home of one world: f runs in a synctest bubble, whose clock shows date, and the host
+// process exits with f's result. In the bubble time stands still while any goroutine can run, and jumps to the next timer
+// when all are blocked.
+//
+// synctest is made for tests, so package testing is the door: its Main is the only exported way to a *testing.T outside
+// "go test". It parses os.Args, which is why they are cut, and it never returns, since upstream's goroutines cannot be
+// ended one by one, as a bubble that ends would demand.
+func Run(seed uint64, date time.Time, f func(w *World) int) {
+	if err := mutexWaitsAreIdle(); err != nil {
+		fmt.Fprintln(os.Stderr, "ckadrill:", err)
+		os.Exit(3)
+	}
+	// os/signal's goroutine must be born outside of the bubble: one born inside would hold time.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	testing.Init()
+	os.Args = os.Args[:1]
+	body := func(t *testing.T) {
+		defer func() {
+			if e := recover(); e != nil {
+				fmt.Fprintf(os.Stderr, "ckadrill: the world panicked: %v\n%s", e, debug.Stack())
+				os.Exit(4)
+			}
+		}()
+		synctest.Test(t, func(*testing.T) {
+			if err := proveMutexWaitsAreIdle(); err != nil {
+				fmt.Fprintln(os.Stderr, "ckadrill:", err)
+				os.Exit(3)
+			}
+			time.Sleep(time.Until(date)) // a bubble starts in the year 2000
+			w := NewWorld(seed)
+			tame(w)
+			os.Exit(f(w))
+		})
+	}
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "world", F: body}}, nil, nil)
+}
+
+// Settle waits until every other goroutine of the bubble is blocked, without letting time pass.
+func Settle() { synctest.Wait() }

@@ -1,0 +1,27 @@
+package kernel
+
+import (
+	"math/rand"
+	"time"
+
+	"github.com/google/uuid"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// tame brings upstream's process-wide state, as far as apimachinery and klog own it, under the world's rule. Rooms that
+// import more of upstream tame theirs where they import it.
+func tame(w *World) {
+	time.Local = time.UTC
+	// Made outside the bubble, whoever waits on it would hold time.
+	wait.NeverStop = make(chan struct{})
+	// The second one backs off from a time noted at the start of the host process: in a bubble it could sleep for years.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	utilruntime.ReallyCrash = false
+	// These three feed names, uids and jitter.
+	utilrand.Seed(int64(w.source("apimachinery").Uint64()))
+	rand.Seed(int64(w.source("math").Uint64())) //nolint:staticcheck // the global source is what upstream draws from
+	uuid.SetRand(w.source("uuid"))
+	tameLog(w)
+}
