@@ -106,6 +106,7 @@ func TestLogLinesFindTheirProcess(t *testing.T) {
 			defer p.Wait()
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		for name, b := range logs {
 			other := "kube-scheduler"
 			if name == other {
@@ -130,6 +131,7 @@ func TestTimerLinesAreRoutedBySourceFile(t *testing.T) {
 		w.RouteLog("process_test.go", func() *Process { return p })
 		time.AfterFunc(time.Second, func() { klog.Warning("evicting") })
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if !strings.Contains(own.String(), "evicting") {
 			t.Errorf("log %q, stray %q", own.String(), StrayLines())
 		}
@@ -178,6 +180,7 @@ func TestDeadProcessIsMute(t *testing.T) {
 		})
 		p.Wait()
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		if out.Len()+log.Len() != 0 {
 			t.Errorf("a dead process wrote %q and logged %q", out.String(), log.String())
 		}
