@@ -48,6 +48,8 @@ type Spec struct {
 	Started time.Time
 	// Unit is the systemd unit (cgroup) that the process belongs to; children inherit it.
 	Unit string
+	// Cgroup limits and accounts for the process; children inherit it, as they do Container.
+	Cgroup Cgroup
 }
 
 // Process is a running program: a tree of goroutines that carry its label. Whatever a goroutine starts belongs to the
@@ -72,6 +74,9 @@ type Process struct {
 	handlers map[Signal]func()
 	values   map[any]any
 	name     string
+	lag      lag
+	memory   int64
+	pidns    *pidNamespace
 }
 
 // ID is the process id in the machine's table.
@@ -109,6 +114,9 @@ func (p *Process) Alive() bool { return !p.dead.Load() }
 // Wait waits for the end of the process.
 func (p *Process) Wait() Status {
 	<-p.done
+	if waiting := Current(); waiting != nil && waiting != p && waiting.Alive() {
+		waiting.joinLag(p)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status
@@ -220,6 +228,9 @@ func (p *Process) end(s Status) {
 		}
 	}
 	p.host.Processes.remove(p)
+	if p.Cgroup != nil {
+		p.Cgroup.Charge(p, 0)
+	}
 	close(p.done)
 	labels.Store(p.label, gone)
 	if mine {

@@ -31,9 +31,6 @@ func (t *Table) Start(s Spec, main Program) *Process {
 	if len(s.Argv) > 0 {
 		p.name = path.Base(s.Argv[0])
 	}
-	if p.Unit == "" && s.Parent != nil {
-		p.Unit = s.Parent.Unit
-	}
 	seen := map[string]int{}
 	for _, kv := range s.Env {
 		k, _, _ := strings.Cut(kv, "=")
@@ -56,6 +53,7 @@ func (t *Table) Start(s Spec, main Program) *Process {
 	} else {
 		p.resumed = true
 	}
+	p.startLag()
 	t.mu.Lock()
 	if s.PID != 0 {
 		p.pid = s.PID
@@ -65,6 +63,7 @@ func (t *Table) Start(s Spec, main Program) *Process {
 		t.next++
 	}
 	t.all[p.pid] = p
+	p.joinNamespaces()
 	t.mu.Unlock()
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.label = newLabel(p, p.name+"["+strconv.Itoa(p.pid)+"]@"+t.host.Name())

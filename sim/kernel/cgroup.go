@@ -1,0 +1,52 @@
+package kernel
+
+// Cgroup is whoever accounts for the memory of a process and what it starts: a container's. It may kill the process.
+type Cgroup interface {
+	// Charge is told how many bytes the process holds now, 0 when it has ended.
+	Charge(p *Process, bytes int64)
+}
+
+// SetMemory says how many bytes of memory the process holds now. Where that is more than its cgroup allows, the process
+// is killed, as Linux's out-of-memory killer would do.
+func (p *Process) SetMemory(bytes int64) {
+	p.mu.Lock()
+	p.memory = bytes
+	p.mu.Unlock()
+	if p.Cgroup != nil {
+		p.Cgroup.Charge(p, bytes)
+	}
+}
+
+// Memory is what the process last said that it holds, in bytes.
+func (p *Process) Memory() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.memory
+}
+
+// pidNamespace numbers the processes of a container as they see themselves.
+type pidNamespace struct{ last int }
+
+// joinNamespaces puts a process into its parent's container, cgroup and pid namespace. The table is locked.
+func (p *Process) joinNamespaces() {
+	parent := p.Spec.Parent
+	if parent != nil {
+		if p.Unit == "" {
+			p.Unit = parent.Unit
+		}
+		if p.Container == "" {
+			p.Container = parent.Container
+		}
+		if p.Cgroup == nil {
+			p.Cgroup = parent.Cgroup
+		}
+		p.pidns = parent.pidns
+	}
+	switch {
+	case p.NamespacePID == 1:
+		p.pidns = &pidNamespace{last: 1}
+	case p.NamespacePID == 0 && p.pidns != nil:
+		p.pidns.last++
+		p.NamespacePID = p.pidns.last
+	}
+}
