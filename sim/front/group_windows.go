@@ -1,0 +1,7 @@
+package front
+
+import "syscall"
+
+func ownProcessGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}

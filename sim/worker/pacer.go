@@ -1,0 +1,58 @@
+package worker
+
+import (
+	"sync"
+	"time"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/wire"
+)
+
+// pacer turns the host's time into ticks of simulated time. It lives outside of the bubble.
+type pacer struct {
+	gate *kernel.Gate
+	mu   sync.Mutex
+	pace wire.Pace
+	kick chan struct{}
+}
+
+const (
+	// tickPeriod is how fine simulated time follows the host's.
+	tickPeriod = 10 * time.Millisecond
+	// maxTick bounds a tick: a laptop that was suspended, or a world that could not keep up, was paused.
+	maxTick = 250 * time.Millisecond
+)
+
+func newPacer(g *kernel.Gate) *pacer {
+	p := &pacer{gate: g, pace: wire.Pace{Paused: true}, kick: make(chan struct{}, 1)}
+	go p.run()
+	return p
+}
+
+func (p *pacer) set(pace wire.Pace) {
+	p.mu.Lock()
+	p.pace = pace
+	p.mu.Unlock()
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (p *pacer) run() {
+	last := kernel.Wall()
+	for {
+		p.mu.Lock()
+		pace := p.pace
+		p.mu.Unlock()
+		if pace.Paused || pace.Speed == 0 {
+			<-p.kick
+			last = kernel.Wall()
+			continue
+		}
+		time.Sleep(tickPeriod)
+		passed := min(kernel.WallSince(last), maxTick)
+		last = kernel.Wall()
+		p.gate.Tick(time.Duration(float64(passed) * pace.Speed))
+	}
+}

@@ -1,0 +1,122 @@
+package worker
+
+import (
+	"io"
+	"sync"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/wire"
+)
+
+// run is one thing that the front had started: a shell with a script, or with the user at its terminal.
+type run struct {
+	id             int
+	server         *server
+	process        *kernel.Process
+	terminal       *terminal
+	stdout, stderr io.Writer
+
+	mu        sync.Mutex
+	questions []*question
+	waiting   int // questions that the front has and has not answered
+	ended     bool
+	attention chan struct{}
+	signalled bool
+}
+
+func newRun(s *server, q *wire.Run) *run {
+	r := &run{id: q.ID, server: s, attention: make(chan struct{})}
+	r.stdout, r.stderr = output{s.box, q.ID, 1}, output{s.box, q.ID, 2}
+	if q.TTY {
+		r.terminal = &terminal{r: r, columns: q.Columns, rows: q.Rows}
+	}
+	return r
+}
+
+func (r *run) tty() kernel.Terminal {
+	if r.terminal == nil {
+		return nil
+	}
+	return r.terminal
+}
+
+func (r *run) interrupt() {
+	if r.terminal != nil {
+		r.terminal.interrupt()
+		return
+	}
+	r.process.Signal(kernel.SIGINT)
+}
+
+// quiet is closed as soon as the run has ended or asks for something.
+func (r *run) quiet() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attention
+}
+
+func (r *run) wake() {
+	if !r.signalled {
+		r.signalled = true
+		close(r.attention)
+	}
+}
+
+func (r *run) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.wake()
+}
+
+func (r *run) ask(q *question) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.questions = append(r.questions, q)
+	r.wake()
+}
+
+// take returns the next question, or that the run has ended, and makes quiet wait for the next thing.
+func (r *run) take() (q *question, ended bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.questions) > 0 {
+		q = r.questions[0]
+		r.questions = r.questions[1:]
+		r.waiting++
+	} else if r.ended {
+		return nil, true
+	}
+	r.attention, r.signalled = make(chan struct{}), false
+	if len(r.questions) > 0 || r.ended {
+		r.wake()
+	}
+	return q, false
+}
+
+func (r *run) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting--
+}
+
+// asking says that the front has an unanswered question, so that time need not run for this run.
+func (r *run) asking() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting > 0
+}
+
+// output is a standard stream of a run.
+type output struct {
+	box *outbox
+	run int
+	fd  int
+}
+
+func (o output) Write(b []byte) (int, error) {
+	if len(b) > 0 {
+		o.box.send(wire.Event{Output: &wire.Output{Run: o.run, FD: o.fd, Data: append([]byte(nil), b...)}})
+	}
+	return len(b), nil
+}

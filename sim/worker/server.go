@@ -1,0 +1,170 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"time"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/wire"
+)
+
+// server handles the front's requests. All of its state belongs to the gate's goroutine.
+type server struct {
+	box       *outbox
+	gate      *kernel.Gate
+	pacer     *pacer
+	pace      wire.Pace
+	w         *kernel.World
+	rec       *kernel.Recorder
+	world     World
+	runs      map[int]*run
+	questions map[int]*question
+	lastAsk   int
+}
+
+// receive lives outside of the bubble and hands every request in through the gate.
+func (s *server) receive(conn *wire.Conn) {
+	for {
+		var r wire.Request
+		if err := conn.Receive(&r); err != nil {
+			os.Exit(0) // the front is gone; whatever had finished is on its disk
+		}
+		s.gate.Do(func() { s.handle(&r) })
+	}
+}
+
+func (s *server) handle(r *wire.Request) {
+	switch {
+	case r.Run != nil:
+		s.start(r.Run)
+	case r.Answer != nil:
+		s.answer(r.Answer)
+	case r.Interrupt != nil:
+		if run := s.runs[r.Interrupt.Run]; run != nil {
+			run.interrupt()
+		}
+	case r.Pace != nil:
+		s.setPace(*r.Pace)
+	case r.Skip != nil:
+		s.skip(r.Skip)
+	case r.Query != nil:
+		s.query(r.Query)
+	case r.Stop != nil:
+		s.gate.Quit()
+	}
+}
+
+func (s *server) setPace(p wire.Pace) {
+	s.pace = p
+	s.pacer.set(p)
+}
+
+// free says that time runs by itself while something is in the foreground.
+func (s *server) free() bool { return s.pace.Speed == 0 && !s.pace.Paused }
+
+// freeze reports what has changed since the last report. All goroutines of the bubble are blocked: the gate has seen to it.
+func (s *server) freeze() kernel.Delta {
+	kernel.Settle()
+	return s.w.Freeze(s.rec)
+}
+
+func (s *server) start(q *wire.Run) {
+	r := newRun(s, q)
+	s.runs[q.ID] = r
+	p, err := s.world.Open(q, r.tty(), bytes.NewReader(q.Stdin), r.stdout, r.stderr)
+	if err != nil {
+		delete(s.runs, q.ID)
+		s.box.send(wire.Event{Done: &wire.Done{ID: q.ID, Exit: 1, Date: time.Now(), Error: err.Error()}})
+		return
+	}
+	r.process = p
+	if q.Timeout > 0 {
+		t := time.AfterFunc(q.Timeout, func() { p.Signal(kernel.SIGKILL) })
+		p.OnExit(func() { t.Stop() })
+	}
+	go func() {
+		p.Wait()
+		r.finish()
+	}()
+	s.await(r)
+}
+
+// await waits, by the gate, until the run has ended or asks its terminal for something.
+func (s *server) await(r *run) {
+	s.gate.When(r.quiet(), func() bool { return s.free() && !r.asking() }, func() {
+		q, ended := r.take()
+		switch {
+		case ended:
+			delete(s.runs, r.id)
+			s.box.send(wire.Event{Done: &wire.Done{ID: r.id, Exit: r.process.Wait().ExitCode(), Date: time.Now(), Delta: s.freeze()}})
+		case q != nil:
+			s.lastAsk++
+			q.ask.ID, q.ask.Run, q.ask.Date = s.lastAsk, r.id, time.Now()
+			if q.ask.Command {
+				q.ask.Delta = s.freeze()
+			}
+			s.questions[q.ask.ID] = q
+			s.box.send(wire.Event{Ask: &q.ask})
+			s.await(r) // it may also end while it waits for the user
+		}
+	})
+}
+
+func (s *server) answer(a *wire.Answer) {
+	q := s.questions[a.ID]
+	if q == nil {
+		return // the process that asked is gone
+	}
+	delete(s.questions, a.ID)
+	q.answer <- *a
+	if r := s.runs[q.ask.Run]; r != nil {
+		r.answered()
+	}
+}
+
+func (s *server) skip(q *wire.Skip) {
+	done := make(chan struct{})
+	go func() { time.Sleep(q.By); close(done) }()
+	s.gate.When(done, kernel.Freely, func() {
+		s.box.send(wire.Event{Done: &wire.Done{ID: q.ID, Date: time.Now(), Delta: s.freeze()}})
+	})
+}
+
+// complete is the query that a terminal makes while the user types; its payload is the cursor's place, a colon and the line.
+const complete = "complete"
+
+func (s *server) query(q *wire.Query) {
+	done := make(chan struct{})
+	var payload []byte
+	var err error
+	go func() {
+		defer close(done)
+		if q.Name == complete {
+			payload, err = s.complete(q.Payload)
+			return
+		}
+		payload, err = s.world.Query(q.Name, q.Payload)
+	}()
+	s.gate.When(done, kernel.Freely, func() {
+		r := &wire.Reply{ID: q.ID, Payload: payload}
+		if err != nil {
+			r.Error = err.Error()
+		}
+		s.box.send(wire.Event{Reply: r})
+	})
+}
+
+func (s *server) complete(payload []byte) ([]byte, error) {
+	var ask, cursor int
+	head, line, _ := bytes.Cut(payload, []byte(" "))
+	if _, err := fmt.Sscanf(string(head), "%d:%d", &ask, &cursor); err != nil {
+		return nil, err
+	}
+	q := s.questions[ask]
+	if q == nil || q.completer == nil || cursor > len(line) {
+		return kernel.Encode([]kernel.Completion{})
+	}
+	return kernel.Encode(q.completer(string(line), cursor))
+}

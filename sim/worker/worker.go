@@ -1,0 +1,76 @@
+// Package worker is the process that holds one world: it boots or thaws it, runs what the front asks for and reports what
+// changed. It knows the world only by the interface [World].
+package worker
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/wire"
+)
+
+// World is what a worker runs commands in.
+type World interface {
+	// Open starts a shell process as the run says. It is called in the bubble.
+	Open(r *wire.Run, tty kernel.Terminal, stdin io.Reader, stdout, stderr io.Writer) (*kernel.Process, error)
+	// Query answers a question of a room above. It runs in a goroutine of its own and may take simulated time.
+	Query(name string, payload []byte) ([]byte, error)
+}
+
+// Assemble builds the world of a boot message and returns when it is ready. It is called in the bubble.
+type Assemble func(w *kernel.World, b *wire.Boot) (World, error)
+
+// stallLimit is how long of the host's time simulated time may stand still while something runs.
+const stallLimit = 20 * time.Second
+
+// Main serves the front over a pair of pipes. It does not return.
+func Main(in io.Reader, out io.Writer, assemble Assemble) {
+	conn := wire.NewConn(in, out)
+	box := newOutbox(conn)
+	fail := func(err error) {
+		box.send(wire.Event{Fail: &wire.Fail{Text: err.Error()}})
+		box.flush(make(chan struct{}))
+		os.Exit(1)
+	}
+	var first wire.Request
+	if err := conn.Receive(&first); err != nil || first.Boot == nil {
+		fail(fmt.Errorf("the first message to a worker must be a boot: %v", err))
+	}
+	b := first.Boot
+	if b.Parts != nil {
+		date, err := kernel.DateOf(b.Parts)
+		if err != nil {
+			fail(err)
+		}
+		b.Date = date
+	}
+	dog := kernel.NewWatchdog(stallLimit, func(text string) { box.send(wire.Event{Stall: &wire.Stall{Text: text}}) })
+	s := &server{box: box, gate: kernel.NewGate(dog), runs: map[int]*run{}, questions: map[int]*question{}}
+	s.pacer = newPacer(s.gate)
+	idle := make(chan struct{})
+	go s.receive(conn)
+	kernel.Run(b.Seed, b.Date, func(w *kernel.World) int {
+		dog.Watch()
+		s.w, s.rec = w, kernel.NewRecorder(b.Parts)
+		exit := 0
+		booted := make(chan struct{})
+		var err error
+		go func() { defer close(booted); s.world, err = assemble(w, b) }()
+		s.gate.When(booted, kernel.Freely, func() {
+			if err != nil {
+				box.send(wire.Event{Fail: &wire.Fail{Text: err.Error()}})
+				exit = 1
+				s.gate.Quit()
+				return
+			}
+			box.send(wire.Event{Ready: &wire.Ready{Date: time.Now(), Delta: s.freeze()}})
+			s.setPace(b.Pace)
+		})
+		s.gate.Serve()
+		box.flush(idle)
+		return exit
+	})
+}
