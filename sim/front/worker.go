@@ -38,6 +38,8 @@ type Worker struct {
 	err     error
 	dead    chan struct{}
 	ready   chan wire.Ready
+	// OnOutside answers what the world itself asks the user's side for; see [kernel.World.Outside].
+	OnOutside func(a *wire.Ask) wire.Answer
 	// OnStall is told when simulated time stands still.
 	OnStall func(text string)
 }
@@ -154,6 +156,15 @@ func (w *Worker) dispatch(e *wire.Event) {
 		if h != nil {
 			h.Output(e.Output.FD, e.Output.Data)
 		}
+	case e.Ask != nil && e.Ask.Kind == wire.AskOutside:
+		go func() {
+			a := wire.Answer{Error: "nobody is there to answer " + e.Ask.Prompt}
+			if w.OnOutside != nil {
+				a = w.OnOutside(e.Ask)
+			}
+			a.ID = e.Ask.ID
+			w.send(&wire.Request{Answer: &a})
+		}()
 	case e.Ask != nil:
 		w.mu.Lock()
 		h := w.runs[e.Ask.Run]

@@ -12,6 +12,7 @@ type Gate struct {
 	pending []pending
 	dog     *Watchdog
 	quit    bool
+	kick    chan struct{} // made inside
 }
 
 type pending struct {
@@ -43,6 +44,15 @@ func (g *Gate) When(done <-chan struct{}, flow func() bool, then func()) {
 // Quit ends [Gate.Serve]. It is called by the gate's goroutine.
 func (g *Gate) Quit() { g.quit = true }
 
+// Kick makes the gate look at once whether something it waits for is done, before time moves on. It is called inside the
+// bubble, by any goroutine.
+func (g *Gate) Kick() {
+	select {
+	case g.kick <- struct{}{}:
+	default:
+	}
+}
+
 // Freely is the flow that always lets time run.
 func Freely() bool { return true }
 
@@ -51,6 +61,7 @@ const flowSlice = time.Second
 
 // Serve handles what comes in until the gate is closed. It is called inside the bubble.
 func (g *Gate) Serve() {
+	g.kick = make(chan struct{}, 1)
 	g.busy(true)
 	defer g.busy(false)
 	for {
@@ -64,6 +75,7 @@ func (g *Gate) Serve() {
 			t := time.NewTimer(flowSlice)
 			select {
 			case <-flowing:
+			case <-g.kick:
 			case <-t.C:
 			}
 			t.Stop()

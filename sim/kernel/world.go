@@ -18,6 +18,10 @@ type World struct {
 	Programs *Programs
 	Trace    *Trace
 
+	// Outside asks the user's side of the house for something that a world cannot do to itself: to be undone, skipped,
+	// graded in a copy. It is nil where nobody is there. Time stands still until the answer comes.
+	Outside func(name string, payload []byte) ([]byte, error)
+
 	seed      uint64
 	processes processSet
 	version   atomic.Uint64

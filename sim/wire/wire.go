@@ -129,6 +129,8 @@ const (
 	AskPassword AskKind = "password"
 	AskEdit     AskKind = "edit"
 	AskPage     AskKind = "page"
+	// AskOutside is a question of the world itself to the user's side of the house, see [kernel.World.Outside].
+	AskOutside AskKind = "outside"
 )
 
 // Ask asks the user at a run's terminal for something.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -22,6 +23,9 @@ type server struct {
 	runs      map[int]*run
 	questions map[int]*question
 	lastAsk   int
+	// outside counts the questions to the front that no run's terminal asked.
+	outside int
+	asking  chan *question
 }
 
 // receive lives outside of the bubble and hands every request in through the gate.
@@ -62,7 +66,37 @@ func (s *server) setPace(p wire.Pace) {
 }
 
 // free says that time runs by itself while something is in the foreground.
-func (s *server) free() bool { return s.pace.Speed == 0 && !s.pace.Paused }
+func (s *server) free() bool { return s.pace.Speed == 0 && !s.pace.Paused && s.outside == 0 }
+
+// listen hands the world's own questions on to the front.
+func (s *server) listen() {
+	s.asking = make(chan *question)
+	s.w.Outside = func(name string, payload []byte) ([]byte, error) {
+		q := &question{ask: wire.Ask{Kind: wire.AskOutside, Prompt: name, Content: payload}, answer: make(chan wire.Answer, 1)}
+		s.asking <- q
+		a := <-q.answer
+		if a.Error != "" {
+			return a.Text, errors.New(a.Error)
+		}
+		return a.Text, nil
+	}
+	s.next()
+}
+
+func (s *server) next() {
+	got := make(chan struct{})
+	var q *question
+	go func() { q = <-s.asking; close(got); s.gate.Kick() }()
+	s.gate.When(got, func() bool { return false }, func() {
+		s.outside++
+		s.lastAsk++
+		q.ask.ID, q.ask.Date = s.lastAsk, time.Now()
+		q.ask.Delta = s.freeze()
+		s.questions[q.ask.ID] = q
+		s.box.send(wire.Event{Ask: &q.ask})
+		s.next()
+	})
+}
 
 // freeze reports what has changed since the last report. All goroutines of the bubble are blocked: the gate has seen to it.
 func (s *server) freeze() kernel.Delta {
@@ -119,6 +153,10 @@ func (s *server) answer(a *wire.Answer) {
 	}
 	delete(s.questions, a.ID)
 	q.answer <- *a
+	if q.ask.Kind == wire.AskOutside {
+		s.outside--
+		return
+	}
 	if r := s.runs[q.ask.Run]; r != nil {
 		r.answered()
 	}

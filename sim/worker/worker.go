@@ -55,6 +55,7 @@ func Main(in io.Reader, out io.Writer, assemble Assemble) {
 	kernel.Run(b.Seed, b.Date, func(w *kernel.World) int {
 		dog.Watch()
 		s.w, s.rec = w, kernel.NewRecorder(b.Parts)
+		s.listen()
 		exit := 0
 		booted := make(chan struct{})
 		var err error

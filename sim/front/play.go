@@ -1,0 +1,181 @@
+package front
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/session"
+	"ckadrill/sim/wire"
+)
+
+// Play is a world that goes on: a worker, and the session on disk that its steps are written to.
+type Play struct {
+	Boot wire.Boot
+	// Session may be nil: then nothing is kept, and a worker that dies is the end.
+	Session *session.Session
+	// Say tells the user something about the simulation itself, never about the cluster.
+	Say func(format string, a ...any)
+	// OnOutside answers the world's own questions.
+	OnOutside func(p *Play, a *wire.Ask) wire.Answer
+
+	mu     sync.Mutex
+	worker *Worker
+	parts  kernel.Parts // the state after the last step
+	date   time.Time
+}
+
+// Open starts the world: where the session ended, or afresh. It returns when the world is ready.
+func (p *Play) Open() error {
+	if p.Say == nil {
+		p.Say = func(string, ...any) {}
+	}
+	b := p.Boot
+	if p.Session != nil && !p.Session.Empty() {
+		if p.Session.Recovered != "" {
+			p.Say("%s", p.Session.Recovered)
+		}
+		parts, err := p.Session.State()
+		if err != nil {
+			return err
+		}
+		b.Parts = parts
+	}
+	return p.start(b)
+}
+
+func (p *Play) start(b wire.Boot) error {
+	w, err := Start(b)
+	if err != nil {
+		return err
+	}
+	w.OnOutside = func(a *wire.Ask) wire.Answer {
+		if p.OnOutside == nil {
+			return wire.Answer{Error: "nobody is there to answer " + a.Prompt}
+		}
+		p.keep(a.Delta, a.Date)
+		return p.OnOutside(p, a)
+	}
+	w.OnStall = func(text string) { p.Say("%s", text) }
+	r, err := w.Ready()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.worker = w
+	if b.Parts != nil {
+		p.parts = b.Parts
+	} else {
+		p.parts = kernel.Parts{}
+	}
+	p.mu.Unlock()
+	p.keep(r.Delta, r.Date)
+	if p.Session != nil && p.Session.Empty() {
+		return p.Session.Append(session.Record{Kind: session.Boot, Wall: time.Now(), Date: r.Date, Changed: r.Delta.Changed, Removed: r.Delta.Removed, Meta: b.Options})
+	}
+	return nil
+}
+
+// keep applies what has changed to the state that a new worker could be thawed from.
+func (p *Play) keep(d kernel.Delta, date time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d.Apply(p.parts)
+	p.date = date
+}
+
+// Worker is the current worker.
+func (p *Play) Worker() *Worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.worker
+}
+
+// Date is the simulated date after the last step.
+func (p *Play) Date() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.date
+}
+
+// State is a copy of the state after the last step, from which other workers can be thawed.
+func (p *Play) State() kernel.Parts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := make(kernel.Parts, len(p.parts))
+	for k, v := range p.parts {
+		c[k] = v
+	}
+	return c
+}
+
+// Step keeps what a finished command changed: in memory, and on disk before it returns.
+func (p *Play) Step(typed string, output []byte, exit int, d kernel.Delta, date time.Time) error {
+	p.keep(d, date)
+	if p.Session == nil {
+		return nil
+	}
+	return p.Session.Append(session.Record{Kind: session.Command, Wall: time.Now(), Date: date, Typed: typed, Output: output, Exit: exit, Changed: d.Changed, Removed: d.Removed})
+}
+
+// Revive thaws the last kept state in a new worker, after the old one has died.
+func (p *Play) Revive() error {
+	b := p.Boot
+	b.Parts = p.State()
+	if len(b.Parts) == 0 {
+		return errors.New("there is no state to go on from")
+	}
+	return p.start(b)
+}
+
+// Undo goes back to the state before the last command and tells which one that was.
+func (p *Play) Undo() (string, error) {
+	if p.Session == nil {
+		return "", errors.New("there is no session, so nothing can be undone")
+	}
+	to, ok := p.Session.Before()
+	if !ok {
+		return "", errors.New("nothing to undo: the session is at its beginning")
+	}
+	undone := ""
+	for _, r := range p.Session.Records() {
+		if r.Kind == session.Command && r.Parent == to {
+			undone = r.Typed
+		}
+	}
+	return undone, p.GoTo(to)
+}
+
+// GoTo goes back to the state after a record of the session.
+func (p *Play) GoTo(seq int) error {
+	parts, err := p.Session.StateAt(seq)
+	if err != nil {
+		return err
+	}
+	p.Worker().Close()
+	b := p.Boot
+	b.Parts = parts
+	if err := p.start(b); err != nil {
+		return err
+	}
+	return p.Session.Undo(seq)
+}
+
+// Close ends the worker and gives the session free.
+func (p *Play) Close() error {
+	if w := p.Worker(); w != nil {
+		w.Close()
+	}
+	if p.Session != nil {
+		return p.Session.Close()
+	}
+	return nil
+}
+
+// Lost says whether an error means that the worker has died under a command.
+func Lost(err error) bool {
+	var d *Dead
+	return errors.As(err, &d)
+}
+
