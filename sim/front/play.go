@@ -178,4 +178,3 @@ func Lost(err error) bool {
 	var d *Dead
 	return errors.As(err, &d)
 }
-
