@@ -20,6 +20,7 @@ type Play struct {
 	// OnOutside answers the world's own questions.
 	OnOutside func(p *Play, a *wire.Ask) wire.Answer
 
+	moving sync.Mutex // held while one worker takes another's place
 	mu     sync.Mutex
 	worker *Worker
 	parts  kernel.Parts // the state after the last step
@@ -54,7 +55,7 @@ func (p *Play) start(b wire.Boot) error {
 		if p.OnOutside == nil {
 			return wire.Answer{Error: "nobody is there to answer " + a.Prompt}
 		}
-		p.keep(a.Delta, a.Date)
+		p.Keep(a.Delta, a.Date)
 		return p.OnOutside(p, a)
 	}
 	w.OnStall = func(text string) { p.Say("%s", text) }
@@ -70,23 +71,25 @@ func (p *Play) start(b wire.Boot) error {
 		p.parts = kernel.Parts{}
 	}
 	p.mu.Unlock()
-	p.keep(r.Delta, r.Date)
+	p.Keep(r.Delta, r.Date)
 	if p.Session != nil && p.Session.Empty() {
 		return p.Session.Append(session.Record{Kind: session.Boot, Wall: time.Now(), Date: r.Date, Changed: r.Delta.Changed, Removed: r.Delta.Removed, Meta: b.Options})
 	}
 	return nil
 }
 
-// keep applies what has changed to the state that a new worker could be thawed from.
-func (p *Play) keep(d kernel.Delta, date time.Time) {
+// Keep applies what has changed to the state that a new worker could be thawed from.
+func (p *Play) Keep(d kernel.Delta, date time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d.Apply(p.parts)
 	p.date = date
 }
 
-// Worker is the current worker.
+// Worker is the current worker; while one takes another's place, it waits for the new one.
 func (p *Play) Worker() *Worker {
+	p.moving.Lock()
+	defer p.moving.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.worker
@@ -112,7 +115,7 @@ func (p *Play) State() kernel.Parts {
 
 // Step keeps what a finished command changed: in memory, and on disk before it returns.
 func (p *Play) Step(typed string, output []byte, exit int, d kernel.Delta, date time.Time) error {
-	p.keep(d, date)
+	p.Keep(d, date)
 	if p.Session == nil {
 		return nil
 	}
@@ -121,6 +124,8 @@ func (p *Play) Step(typed string, output []byte, exit int, d kernel.Delta, date 
 
 // Revive thaws the last kept state in a new worker, after the old one has died.
 func (p *Play) Revive() error {
+	p.moving.Lock()
+	defer p.moving.Unlock()
 	b := p.Boot
 	b.Parts = p.State()
 	if len(b.Parts) == 0 {
@@ -153,7 +158,9 @@ func (p *Play) GoTo(seq int) error {
 	if err != nil {
 		return err
 	}
-	p.Worker().Close()
+	p.moving.Lock()
+	defer p.moving.Unlock()
+	p.worker.Close()
 	b := p.Boot
 	b.Parts = parts
 	if err := p.start(b); err != nil {
@@ -164,8 +171,10 @@ func (p *Play) GoTo(seq int) error {
 
 // Close ends the worker and gives the session free.
 func (p *Play) Close() error {
-	if w := p.Worker(); w != nil {
-		w.Close()
+	p.moving.Lock()
+	defer p.moving.Unlock()
+	if p.worker != nil {
+		p.worker.Close()
 	}
 	if p.Session != nil {
 		return p.Session.Close()
