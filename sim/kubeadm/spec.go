@@ -78,6 +78,9 @@ func (m Machine) version(c Cluster) string {
 	return c.Version
 }
 
+// byFile says whether the cluster cannot have been made by kubeadm's flags alone, but by a configuration file.
+func (c Cluster) byFile() bool { return c.CgroupDriver != "" || c.AllowCgroupV1 }
+
 // FirstControlPlane is the machine on which "kubeadm init" is thought to have run.
 func (c Cluster) FirstControlPlane() (Machine, error) {
 	for _, m := range c.Machines {

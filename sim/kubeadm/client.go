@@ -1,0 +1,97 @@
+package kubeadm
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/dynamic"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/kubernetes/cmd/kubeadm/app/util/pubkeypin"
+
+	"ckadrill/sim/kernel"
+)
+
+// loadKubeconfig reads a kubeconfig of the process's machine. Files that it names are read too, as data.
+func loadKubeconfig(p *kernel.Process, name string) (*clientcmdapi.Config, error) {
+	b, err := p.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.Load(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	inline := func(file *string, data *[]byte) error {
+		if *file == "" || len(*data) > 0 {
+			return nil
+		}
+		b, err := p.ReadFile(*file)
+		if err != nil {
+			return err
+		}
+		*file, *data = "", b
+		return nil
+	}
+	for _, c := range cfg.Clusters {
+		if err := inline(&c.CertificateAuthority, &c.CertificateAuthorityData); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range cfg.AuthInfos {
+		if err := inline(&u.ClientCertificate, &u.ClientCertificateData); err != nil {
+			return nil, err
+		}
+		if err := inline(&u.ClientKey, &u.ClientKeyData); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}
+
+// restConfig is the client configuration of a kubeconfig for a process, over the simulated network.
+func restConfig(p *kernel.Process, cfg *clientcmdapi.Config) (*rest.Config, error) {
+	c, err := clientcmd.NewDefaultClientConfig(*cfg, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	c.UserAgent = "kubeadm"
+	// A bootstrap or an upgrade sends many requests in a row, and kubeadm has its own pace.
+	c.QPS, c.Burst = -1, 0
+	connect(p, c)
+	return c, nil
+}
+
+// connect lets a client use the process's network.
+func connect(p *kernel.Process, c *rest.Config) {
+	c.Dial = p.Dial
+}
+
+// clients are what a kubeconfig file of the process's machine gives.
+func clients(p *kernel.Process, name string) (clientset.Interface, dynamic.Interface, error) {
+	cfg, err := loadKubeconfig(p, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	rc, err := restConfig(p, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	typed, err := clientset.NewForConfig(rc)
+	if err != nil {
+		return nil, nil, err
+	}
+	dyn, err := dynamic.NewForConfig(rc)
+	return typed, dyn, err
+}
+
+// caCertHash is the hash of a CA's public key that "kubeadm join --discovery-token-ca-cert-hash" takes.
+func caCertHash(pem []byte) (string, error) {
+	certs, err := certutil.ParseCertsPEM(pem)
+	if err != nil {
+		return "", err
+	}
+	return pubkeypin.Hash(certs[0]), nil
+}
