@@ -11,7 +11,7 @@ import (
 )
 
 // celCost bounds what one evaluation may cost, in CEL's own units.
-const celCost = 10_000_000
+const celCost = 1_000_000
 
 var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
