@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -137,6 +138,8 @@ func tameLog(w *World) {
 	klog.OsExit = func(code int) {
 		if p := Current(); p != nil {
 			p.Exit(code)
+			// The process had ended before, and this is a goroutine that it left behind.
+			runtime.Goexit()
 		}
 		panic(fmt.Sprintf("kernel: klog exits with %d outside any process", code))
 	}
