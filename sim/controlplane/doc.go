@@ -1,0 +1,21 @@
+// Package controlplane is the control plane's three programs, kube-apiserver, kube-controller-manager and kube-scheduler:
+// upstream's own code, assembled in upstream's order from a process's flags and files. What differs from upstream is
+// only what they stand on: files, network, host name, version and exit belong to the simulated process.
+//
+// How upstream is brought under the process:
+//   - files that upstream opens itself are private copies (see private), kept up to date, and their names are taken out of
+//     whatever is printed;
+//   - what listens and dials goes through the process's network;
+//   - state that upstream keeps once per host process (feature gates, version, capabilities, grpc's channel numbers) is
+//     set anew by each program that starts (see processwide.go).
+package controlplane
+
+import "ckadrill/sim/kernel"
+
+// Register adds the programs to the world and tames what upstream keeps process-wide. It is called inside the bubble.
+func Register(w *kernel.World) {
+	tame(w)
+	w.Programs.Register("kube-apiserver", runAPIServer)
+	w.Programs.Register("kube-controller-manager", runControllerManager)
+	w.Programs.Register("kube-scheduler", runScheduler)
+}
