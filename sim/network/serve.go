@@ -1,0 +1,348 @@
+package network
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"ckadrill/sim/kernel"
+)
+
+// httpHint travels with a dialled connection of a [Transport]: it says that requests may be handed over directly, and
+// whether they will come over TLS.
+type httpHint struct{ tls bool }
+
+type hintKey struct{}
+
+func withHint(ctx context.Context, tls bool) context.Context {
+	return context.WithValue(ctx, hintKey{}, &httpHint{tls})
+}
+
+func hintOf(ctx context.Context) *httpHint {
+	h, _ := ctx.Value(hintKey{}).(*httpHint)
+	return h
+}
+
+// session is the serving end of a connection over which requests are handed over directly.
+type session struct {
+	server *Server
+	conn   *Conn
+	owner  *kernel.Process
+	tls    *tls.ConnectionState
+	http2  bool
+	ctx    context.Context
+	cancel context.CancelFunc
+	remote string
+	// ready is closed when the handshake is done on the serving end too; failed says that it went wrong.
+	ready  chan struct{}
+	failed bool
+
+	mu       sync.Mutex
+	active   int
+	draining bool
+}
+
+// decide settles once how the accepting end serves the connection; nil is: by reading and writing bytes.
+func (p *pair) decide(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.mode:
+		return
+	default:
+	}
+	p.session = s
+	close(p.mode)
+}
+
+// Server serves HTTP on the network of the world. Requests of a [Transport] are handed to the handler directly, in a
+// goroutine of the process that owns the listener, once the connection and its TLS handshake are real; everybody else is
+// served by net/http over the bytes of the connection, HTTP/2 included.
+type Server struct {
+	Handler   http.Handler
+	TLSConfig *tls.Config // nil serves without TLS
+	// ErrorLog gets the lines that net/http would log ("http: TLS handshake error from ..."); nil drops them.
+	ErrorLog *log.Logger
+	// ConnContext may change the context of a new connection, as in net/http.
+	ConnContext func(ctx context.Context, c net.Conn) context.Context
+
+	mu        sync.Mutex
+	real      *http.Server
+	listeners []net.Listener
+	sessions  map[*session]bool
+	closed    bool
+}
+
+// Serve serves h on l until l is closed. It is the short form of [Server.Serve].
+func Serve(l net.Listener, cfg *tls.Config, h http.Handler) error {
+	return (&Server{Handler: h, TLSConfig: cfg}).Serve(l)
+}
+
+type accepter interface {
+	accept() (*Conn, error)
+	Addr() net.Addr
+}
+
+// Serve accepts connections until the listener or the server is closed. It returns the error of Accept, or
+// [http.ErrServerClosed].
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return http.ErrServerClosed
+	}
+	s.setUp()
+	s.listeners = append(s.listeners, l)
+	s.mu.Unlock()
+	inner := newChanListener()
+	go s.real.Serve(inner)
+	defer inner.Close()
+	defer l.Close()
+	var owner *kernel.Process
+	direct, _ := l.(accepter)
+	switch l := l.(type) {
+	case *Listener:
+		owner = l.owner
+	case *UnixListener:
+		owner = l.owner
+	}
+	for {
+		var c net.Conn
+		var err error
+		if direct != nil && owner != nil {
+			var k *Conn
+			if k, err = direct.accept(); err == nil {
+				if h := k.p.hint; h != nil && h.tls == (s.TLSConfig != nil) {
+					go s.serveDirect(k, owner)
+					continue
+				}
+				k.p.decide(nil)
+				c = k
+			}
+		} else {
+			c, err = l.Accept()
+		}
+		if err != nil {
+			s.mu.Lock()
+			closed := s.closed
+			s.mu.Unlock()
+			if closed {
+				return http.ErrServerClosed
+			}
+			return err
+		}
+		if s.TLSConfig != nil {
+			c = tls.Server(c, s.TLSConfig)
+		}
+		inner.put(c)
+	}
+}
+
+// setUp makes net/http's server for the connections that are served by their bytes.
+func (s *Server) setUp() {
+	if s.real != nil {
+		return
+	}
+	s.sessions = map[*session]bool{}
+	if s.TLSConfig != nil {
+		s.TLSConfig = s.TLSConfig.Clone()
+		if len(s.TLSConfig.NextProtos) == 0 {
+			s.TLSConfig.NextProtos = []string{"h2", "http/1.1"}
+		}
+	}
+	errorLog := s.ErrorLog
+	if errorLog == nil {
+		errorLog = log.New(io.Discard, "", 0)
+	}
+	s.real = &http.Server{Handler: s.Handler, TLSConfig: s.TLSConfig, ErrorLog: errorLog, ConnContext: s.ConnContext}
+	if s.TLSConfig != nil && !slices.Contains(s.TLSConfig.NextProtos, "h2") {
+		s.real.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	}
+}
+
+// serveDirect makes a session of a connection whose other end is a [Transport], and keeps it until it ends.
+func (s *Server) serveDirect(c *Conn, owner *kernel.Process) {
+	n := &session{server: s, conn: c, owner: owner, ready: make(chan struct{}), remote: c.RemoteAddr().String()}
+	ctx := context.WithValue(owner.Context(), http.ServerContextKey, s.real)
+	ctx = context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr())
+	n.ctx, n.cancel = context.WithCancel(ctx)
+	defer n.cancel()
+	c.p.decide(n)
+	var tc *tls.Conn
+	if s.TLSConfig != nil {
+		tc = tls.Server(c, s.TLSConfig)
+		if err := tc.HandshakeContext(n.ctx); err != nil {
+			s.real.ErrorLog.Printf("http: TLS handshake error from %s: %v", n.remote, err)
+			n.failed = true
+			c.CloseWrite() // the alert must be read before the end
+			close(n.ready)
+			c.SetReadDeadline(time.Now().Add(5 * time.Second))
+			io.Copy(io.Discard, c)
+			c.Close()
+			return
+		}
+		state := tc.ConnectionState()
+		n.tls, n.http2 = &state, state.NegotiatedProtocol == "h2"
+	}
+	if s.ConnContext != nil {
+		n.ctx = s.ConnContext(n.ctx, c)
+	}
+	s.mu.Lock()
+	if s.closed {
+		n.draining = true
+	}
+	s.sessions[n] = true
+	s.mu.Unlock()
+	close(n.ready)
+	select {
+	case <-c.ended:
+	case <-n.ctx.Done():
+	}
+	s.mu.Lock()
+	delete(s.sessions, n)
+	s.mu.Unlock()
+	if owner.Alive() { // else the kernel closes it, after the listeners
+		c.Close()
+	}
+}
+
+// begin counts a request in, false if the session takes no more.
+func (n *session) begin() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.draining || n.ctx.Err() != nil {
+		return false
+	}
+	n.active++
+	return true
+}
+
+func (n *session) finish() {
+	n.mu.Lock()
+	n.active--
+	idle := n.draining && n.active == 0
+	n.mu.Unlock()
+	if idle {
+		n.cancel()
+	}
+}
+
+func (n *session) drain() {
+	n.mu.Lock()
+	n.draining = true
+	idle := n.active == 0
+	n.mu.Unlock()
+	if idle {
+		n.cancel()
+	}
+}
+
+// Shutdown closes the listeners and waits until all requests have been answered, as [http.Server.Shutdown] does.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	listeners := s.listeners
+	s.listeners = nil
+	var l []*session
+	for n := range s.sessions {
+		l = append(l, n)
+	}
+	real := s.real
+	s.mu.Unlock()
+	for _, k := range listeners {
+		k.Close()
+	}
+	for _, n := range l {
+		n.drain()
+	}
+	for _, n := range l {
+		select {
+		case <-n.ctx.Done():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if real == nil {
+		return nil
+	}
+	return real.Shutdown(ctx)
+}
+
+// Close closes listeners and connections at once, as [http.Server.Close] does.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.Shutdown(ctx)
+	s.mu.Lock()
+	var l []*session
+	for n := range s.sessions {
+		l = append(l, n)
+	}
+	real := s.real
+	s.mu.Unlock()
+	for _, n := range l {
+		n.cancel()
+	}
+	if real == nil {
+		return nil
+	}
+	return real.Close()
+}
+
+// chanListener hands accepted connections to net/http's server.
+type chanListener struct {
+	mu     sync.Mutex
+	cond   *sync.Cond
+	conns  []net.Conn
+	closed bool
+}
+
+func newChanListener() *chanListener {
+	l := &chanListener{}
+	l.cond = sync.NewCond(&l.mu)
+	return l
+}
+
+func (l *chanListener) put(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		c.Close()
+		return
+	}
+	l.conns = append(l.conns, c)
+	l.cond.Signal()
+}
+
+func (l *chanListener) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.conns) == 0 && !l.closed {
+		l.cond.Wait()
+	}
+	if l.closed {
+		return nil, net.ErrClosed
+	}
+	c := l.conns[0]
+	l.conns = l.conns[1:]
+	return c, nil
+}
+
+func (l *chanListener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.cond.Broadcast()
+	return nil
+}
+
+func (l *chanListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+var errClientConnectionLost = errors.New("http2: client connection lost")
