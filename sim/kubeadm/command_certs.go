@@ -1,0 +1,136 @@
+package kubeadm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	_ "unsafe" // for go:linkname
+
+	"github.com/spf13/cobra"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
+	kubeadmapiv1 "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/v1beta4"
+	configutil "k8s.io/kubernetes/cmd/kubeadm/app/util/config"
+)
+
+//go:linkname getInitConfigurationFromCluster k8s.io/kubernetes/cmd/kubeadm/app/util/config.getInitConfigurationFromCluster
+func getInitConfigurationFromCluster(kubeconfigDir string, client clientset.Interface, getNodeRegistration, getAPIEndpoint, getComponentConfigs bool) (*kubeadmapi.InitConfiguration, error)
+
+// useCertificates prepares "kubeadm certs check-expiration" and "renew". Upstream reads the configuration from the cluster by
+// names of files that cannot be changed, so that is done here first, as upstream's getInternalCfg does it, and handed on
+// as --config.
+func (c *command) useCertificates(cmd *cobra.Command) error {
+	if err := c.mirrorDir(kubernetesDir); err != nil {
+		return err
+	}
+	dir := c.p.Path(cmd.Flags().Lookup("cert-dir").Value.String())
+	if err := c.mirrorDir(dir); err != nil {
+		return err
+	}
+	file := cmd.Flags().Lookup("config")
+	var cfg *kubeadmapi.InitConfiguration
+	var err error
+	if file.Value.String() == "" {
+		cfg = c.clusterConfiguration(cmd)
+	} else {
+		var b []byte
+		if b, err = c.p.ReadFile(file.Value.String()); err != nil {
+			return fmt.Errorf("unable to read config from %q : %w", file.Value.String(), err)
+		}
+		if cfg, err = configutil.BytesToInitConfiguration(b, true); err != nil {
+			return err
+		}
+		dir = cfg.CertificatesDir
+		err = c.mirrorDir(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if cfg == nil {
+		if cfg, err = c.defaultConfiguration(); err != nil {
+			return err
+		}
+	}
+	cfg.CertificatesDir = c.d.path(dir)
+	cfg.LocalAPIEndpoint = kubeadmapi.APIEndpoint{AdvertiseAddress: c.address(), BindPort: 6443}
+	cfg.NodeRegistration = kubeadmapi.NodeRegistrationOptions{Name: c.p.HostName(), CRISocket: CRISocket}
+	b, err := configutil.MarshalKubeadmConfigObject(cfg, kubeadmapiv1.SchemeGroupVersion)
+	if err != nil {
+		return err
+	}
+	private := c.d.path("/config.yaml")
+	if err := os.WriteFile(private, b, 0o600); err != nil {
+		return err
+	}
+	return file.Value.Set(private)
+}
+
+// clusterConfiguration reads the configuration from the cluster and says so. It is nil when the cluster could not be asked:
+// certificates can be renewed without it.
+func (c *command) clusterConfiguration(cmd *cobra.Command) *kubeadmapi.InitConfiguration {
+	kubeconfig := cmd.Flags().Lookup("kubeconfig").Value.String()
+	client, _, err := clients(c.p, c.p.Path(kubeconfig))
+	if err != nil {
+		return nil
+	}
+	prefix := "check-expiration"
+	say := func(format string, a ...any) { fmt.Printf(format, a...) }
+	if cmd.Name() != prefix {
+		prefix = "renew"
+	} else if o := cmd.Flags().Lookup("output"); o != nil && o.Value.String() != "text" {
+		say = func(string, ...any) {} // only the text printer says anything but the result
+	}
+	say("[%s] Reading configuration from the \"kubeadm-config\" ConfigMap in namespace \"kube-system\"...\n", prefix)
+	say("[%s] Use 'kubeadm init phase upload-config kubeadm --config your-config-file' to re-upload it.\n", prefix)
+	cfg, err := c.fetchConfiguration(client)
+	if err != nil {
+		say("[%s] Error reading configuration from the Cluster. Falling back to default configuration\n\n", prefix)
+		return nil
+	}
+	say("\n")
+	return cfg
+}
+
+func (c *command) fetchConfiguration(client clientset.Interface) (*kubeadmapi.InitConfiguration, error) {
+	// Upstream finds the node's name in kubelet.conf and the certificate that it names.
+	node, err := loadKubeconfig(c.p, kubernetesDir+"/kubelet.conf")
+	if err != nil {
+		return nil, err
+	}
+	dir := c.d.path("/node")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := clientcmd.WriteToFile(*node, filepath.Join(dir, "kubelet.conf")); err != nil {
+		return nil, err
+	}
+	_, err = c.p.Files.Stat(path.Join(manifestsDir, "kube-apiserver.yaml"))
+	controlPlane := !errors.Is(err, fs.ErrNotExist)
+	return getInitConfigurationFromCluster(dir, client, true, controlPlane, true)
+}
+
+// defaultConfiguration is what kubeadm falls back to.
+func (c *command) defaultConfiguration() (*kubeadmapi.InitConfiguration, error) {
+	return configutil.DefaultedInitConfiguration(&kubeadmapiv1.InitConfiguration{
+		LocalAPIEndpoint: kubeadmapiv1.APIEndpoint{AdvertiseAddress: c.address(), BindPort: 6443},
+		NodeRegistration: kubeadmapiv1.NodeRegistrationOptions{Name: c.p.HostName(), CRISocket: CRISocket},
+	}, &kubeadmapiv1.ClusterConfiguration{KubernetesVersion: programVersion(c.p)}, configutil.LoadOrDefaultConfigurationOptions{SkipCRIDetect: true})
+}
+
+// address is the machine's address, as kubeadm chooses one to advertise: the first that is not the loopback's.
+func (c *command) address() string {
+	if c.p.Net != nil {
+		for _, i := range c.p.Net.Interfaces() {
+			for _, a := range i.Addresses {
+				if !a.Addr().IsLoopback() && a.Addr().Is4() {
+					return a.Addr().String()
+				}
+			}
+		}
+	}
+	return "0.0.0.0"
+}

@@ -1,0 +1,94 @@
+package kubeadm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+	_ "unsafe" // for go:linkname
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	_ "k8s.io/component-base/version" // owns the variables below
+
+	"ckadrill/sim/kernel"
+)
+
+// defaultVersion is what kubeadm is when its executable does not say.
+const defaultVersion = "v1.35.9"
+
+// programVersion reads the version from the file that the process executes, see executable.
+func programVersion(p *kernel.Process) string {
+	if p.Files == nil {
+		return defaultVersion
+	}
+	name, err := kernel.LookPath(p.Files, p.Dir(), p.Getenv("PATH"), p.Argv[0])
+	if err != nil {
+		return defaultVersion
+	}
+	b, err := p.Files.ReadFile(name)
+	if err != nil {
+		return defaultVersion
+	}
+	_, rest, _ := strings.Cut(string(b), "\n")
+	if v, ok := strings.CutPrefix(rest, "version "); ok {
+		v, _, _ = strings.Cut(v, "\n")
+		if _, err := utilversion.ParseSemantic(v); err == nil {
+			return v
+		}
+	}
+	return defaultVersion
+}
+
+// Upstream knows its version from the linker, once per host process.
+var (
+	//go:linkname gitVersion k8s.io/component-base/version.gitVersion
+	gitVersion string
+	//go:linkname gitMajor k8s.io/component-base/version.gitMajor
+	gitMajor string
+	//go:linkname gitMinor k8s.io/component-base/version.gitMinor
+	gitMinor string
+	//go:linkname gitCommit k8s.io/component-base/version.gitCommit
+	gitCommit string
+	//go:linkname gitTreeState k8s.io/component-base/version.gitTreeState
+	gitTreeState string
+	//go:linkname dynamicGitVersion k8s.io/component-base/version.dynamicGitVersion
+	dynamicGitVersion atomic.Value
+)
+
+// setVersion lets upstream take itself for a version, and returns what takes that back.
+func setVersion(v string) func() {
+	old := []string{gitVersion, gitMajor, gitMinor, gitCommit, gitTreeState}
+	dynamic := dynamicGitVersion.Load()
+	s := utilversion.MustParseSemantic(v)
+	gitVersion, gitMajor, gitMinor = v, utilversion.Itoa(s.Major()), utilversion.Itoa(s.Minor())
+	gitCommit, gitTreeState = strings.Repeat("0", 40), "clean"
+	dynamicGitVersion.Store(v)
+	return func() {
+		gitVersion, gitMajor, gitMinor, gitCommit, gitTreeState = old[0], old[1], old[2], old[3], old[4]
+		if dynamic != nil {
+			dynamicGitVersion.Store(dynamic)
+		}
+	}
+}
+
+// fetchRelease asks the internet of the world for the text behind a URL, as kubeadm does for "stable-1".
+func (c *command) fetchRelease(url string, timeout time.Duration) (string, error) {
+	client := &http.Client{Timeout: timeout, Transport: &http.Transport{DialContext: c.p.Dial, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(context.WithoutCancel(c.p.Context()), http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("unable to get URL %q: %w", url, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("unable to fetch file. URL: %q, status: %v", url, resp.Status)
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	return strings.TrimSpace(string(b)), err
+}
