@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pubkeypin"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network/apiclient"
 )
 
 // loadKubeconfig reads a kubeconfig of the process's machine. Files that it names are read too, as data.
@@ -60,13 +61,10 @@ func restConfig(p *kernel.Process, cfg *clientcmdapi.Config) (*rest.Config, erro
 	c.UserAgent = "kubeadm"
 	// A bootstrap or an upgrade sends many requests in a row, and kubeadm has its own pace.
 	c.QPS, c.Burst = -1, 0
-	connect(p, c)
+	if err := apiclient.ConfigureREST(p, c); err != nil {
+		return nil, err
+	}
 	return c, nil
-}
-
-// connect lets a client use the process's network.
-func connect(p *kernel.Process, c *rest.Config) {
-	c.Dial = p.Dial
 }
 
 // clients are what a kubeconfig file of the process's machine gives.

@@ -16,6 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network/apiclient"
 )
 
 // kubeadm makes its clients from kubeconfig files alone, so the file must say how to connect: the copy in the private
@@ -57,7 +58,9 @@ func (*provider) Login() error { return nil }
 // WrapTransport ignores client-go's own transport, which has not connected yet.
 func (a *provider) WrapTransport(http.RoundTripper) http.RoundTripper {
 	c := &rest.Config{Host: a.host, TLSClientConfig: a.tls}
-	connect(a.p, c)
+	if err := apiclient.ConfigureREST(a.p, c); err != nil {
+		return failing{err}
+	}
 	t, err := rest.TransportFor(c)
 	if err != nil {
 		return failing{err}

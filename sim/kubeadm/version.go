@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,7 @@ import (
 	_ "k8s.io/component-base/version" // owns the variables below
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network"
 )
 
 // defaultVersion is what kubeadm is when its executable does not say.
@@ -76,7 +79,7 @@ func setVersion(v string) func() {
 
 // fetchRelease asks the internet of the world for the text behind a URL, as kubeadm does for "stable-1".
 func (c *command) fetchRelease(url string, timeout time.Duration) (string, error) {
-	client := &http.Client{Timeout: timeout, Transport: &http.Transport{DialContext: c.p.Dial, DisableKeepAlives: true}}
+	client := &http.Client{Timeout: timeout, Transport: &http.Transport{DialContext: c.dialName, DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(context.WithoutCancel(c.p.Context()), http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -91,4 +94,25 @@ func (c *command) fetchRelease(url string, timeout time.Duration) (string, error
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	return strings.TrimSpace(string(b)), err
+}
+
+// dialName connects to a name or address, as net.Dialer does.
+func (c *command) dialName(ctx context.Context, proto, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addrs := []netip.Addr{}
+	if a, err := netip.ParseAddr(host); err == nil {
+		addrs = append(addrs, a)
+	} else if addrs, err = network.Resolve(ctx, c.p, host); err != nil {
+		return nil, &net.OpError{Op: "dial", Net: proto, Err: err}
+	}
+	for _, a := range addrs {
+		var conn net.Conn
+		if conn, err = c.p.Dial(ctx, proto, net.JoinHostPort(a.String(), port)); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
 }
