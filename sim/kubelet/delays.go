@@ -1,0 +1,43 @@
+package kubelet
+
+import "time"
+
+// Delays that our code waits because upstream's does, under upstream's names. Whatever is not here is upstream's own
+// timer in upstream's own code.
+const (
+	// pkg/kubelet/kubelet.go
+	maxWaitForContainerRuntime  = 30 * time.Second
+	backOffPeriod               = 10 * time.Second
+	initialCrashLoopBackOff     = 10 * time.Second
+	maxCrashLoopBackOff         = 300 * time.Second
+	crashLoopReset              = 600 * time.Second // HasExpiredFunc: a container that ran this long starts over
+	imageBackOffPeriod          = 10 * time.Second
+	maxImageBackOff             = 300 * time.Second
+	genericPlegRelistPeriod     = time.Second
+	genericPlegRelistThreshold  = 3 * time.Minute
+	containerGCPeriod           = time.Minute
+	runtimeCacheRefreshPeriod   = 10 * time.Second
+	nodeLeaseRenewFraction      = 0.25
+	nodeStatusJitter            = 0.04
+	updateRuntimeUpPeriod       = 5 * time.Second
+	evictionMonitoringPeriod    = 10 * time.Second
+	waitForAPIServerSyncPeriod  = time.Second // pkg/kubelet/config/apiserver.go
+	fileWatchRetryPeriod        = time.Second // retryPeriod of pkg/kubelet/config/file_linux.go
+	fileWatchMaxRetryPeriod     = 20 * time.Second
+	serverRetryPeriod           = 5 * time.Second // healthz, cmd/kubelet/app/server.go
+	criRuntimeConfigRetryPeriod = 2 * time.Second // getCgroupDriverFromCRI
+
+	// client-go/util/certificate/certificate_manager.go: certificateWaitTimeout and its retry back-off
+	certificateWait     = 15 * time.Minute
+	certificateRetry    = 2 * time.Second
+	certificateRetryMax = 32 * time.Second
+)
+
+// Delays that are ours alone.
+const (
+	// idleVolumeLoop is how long the volume manager's two loops sleep while no Pod waits for a volume. Upstream's turn ten
+	// times a second for ever; what they find out in between shows only when somebody waits.
+	idleVolumeLoop = 30 * time.Second
+	// settleAfterThaw is how long a resumed kubelet stays mute: it re-reads what it already knows.
+	settleAfterThaw = 3 * time.Second
+)

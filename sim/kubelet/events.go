@@ -1,0 +1,74 @@
+package kubelet
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/kubelet/events"
+
+	"ckadrill/sim/kernel"
+)
+
+// recorder is upstream's event recorder, which a resumed kubelet keeps silent until it has settled.
+type recorder struct {
+	record.EventRecorder
+	p *kernel.Process
+}
+
+// newRecorder is upstream's makeEventRecorder.
+func newRecorder(p *kernel.Process, node string, api *Clients) *recorder {
+	b := record.NewBroadcaster(record.WithContext(p.Context()))
+	r := b.NewRecorder(legacyscheme.Scheme, v1.EventSource{Component: "kubelet", Host: node})
+	b.StartStructuredLogging(3)
+	if api != nil {
+		b.StartRecordingToSink(&v1core.EventSinkImpl{Interface: api.Events.Events("")})
+	}
+	p.OnExit(func() { kernel.Outside(b.Shutdown) })
+	return &recorder{r, p}
+}
+
+// Event implements record.EventRecorder.
+func (r *recorder) Event(o runtime.Object, kind, reason, message string) {
+	if !muted(r.p) || !announcements[reason] {
+		r.EventRecorder.Event(o, kind, reason, message)
+	}
+}
+
+// Eventf implements record.EventRecorder.
+func (r *recorder) Eventf(o runtime.Object, kind, reason, format string, a ...any) {
+	r.Event(o, kind, reason, fmt.Sprintf(format, a...))
+}
+
+// AnnotatedEventf implements record.EventRecorder.
+func (r *recorder) AnnotatedEventf(o runtime.Object, notes map[string]string, kind, reason, format string, a ...any) {
+	if !muted(r.p) || !announcements[reason] {
+		r.EventRecorder.AnnotatedEventf(o, notes, kind, reason, format, a...)
+	}
+}
+
+// announcements are the reasons of events that a kubelet records because it starts.
+var announcements = map[string]bool{
+	events.StartingKubelet: true, events.NodeReady: true, events.NodeNotReady: true, events.NodeSchedulable: true, events.NodeNotSchedulable: true,
+	events.SuccessfulNodeAllocatableEnforcement: true, events.NodeRebooted: true,
+	"NodeHasSufficientMemory": true, "NodeHasNoDiskPressure": true, "NodeHasSufficientPID": true,
+}
+
+type muteKey struct{}
+
+// mute silences a process's start-up: a kubelet that goes on after a thaw must not announce what it says anew.
+func mute(p *kernel.Process) (unmute func()) {
+	var off atomic.Bool
+	p.SetValue(muteKey{}, &off)
+	p.SetLogFilter(func([]byte) bool { return off.Load() })
+	return func() { off.Store(true) }
+}
+
+func muted(p *kernel.Process) bool {
+	off, ok := p.Value(muteKey{}).(*atomic.Bool)
+	return ok && !off.Load()
+}

@@ -1,0 +1,80 @@
+package kubelet
+
+import (
+	"context"
+	"path"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/kubelet"
+	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
+	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
+	volumetypes "k8s.io/kubernetes/pkg/volume/util/types"
+
+	"ckadrill/sim/kernel"
+)
+
+// podSync is upstream's Kubelet as its Pod workers call it, plus the Pod's directories on the machine.
+type podSync struct {
+	*kubelet.Kubelet
+	n *node
+}
+
+// SyncPod implements upstream's podSyncer.
+func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mirror *v1.Pod, status *kubecontainer.PodStatus) (bool, error) {
+	if t == kubetypes.SyncPodCreate {
+		s.n.p.World().Trace.Add(kernel.Step{Actor: "kubelet", Verb: "sync", Subject: "pods/" + pod.Namespace + "/" + pod.Name,
+			Detail: "the Pod is assigned to this node", Cause: s.n.causeOf(pod)})
+	}
+	for _, d := range []string{"volumes", "plugins"} {
+		if err := s.n.p.Files.MkdirAll(path.Join(s.n.podDir(pod.UID), d), 0o750); err != nil {
+			s.n.recorder.Eventf(pod, v1.EventTypeWarning, "FailedToMakePodDataDirectories", "error making pod data directories: %v", err)
+			logAt(s.n.p, "kubelet.go", 2150).Error(err, "Unable to make pod data directories for pod", "pod", kubecontainer.GetPodFullName(pod))
+			return false, err
+		}
+	}
+	return s.Kubelet.SyncPod(ctx, t, pod, mirror, status)
+}
+
+func (n *node) podDir(uid types.UID) string { return path.Join(n.root.machine, "pods", string(uid)) }
+
+// causeOf names what a Pod runs because of: its manifest on the machine, or its binding.
+func (n *node) causeOf(pod *v1.Pod) string {
+	if kubetypes.IsStaticPod(pod) {
+		return "file/" + n.p.Host().Name() + ":" + n.s.StaticPodPath
+	}
+	return "pods/" + pod.Namespace + "/" + pod.Name + "/binding"
+}
+
+// handler is upstream's Kubelet as its sync loop calls it, plus the cleaning of the machine's Pod directories.
+type handler struct {
+	*kubelet.Kubelet
+	n *node
+}
+
+// HandlePodCleanups implements kubelet.SyncHandler.
+func (h handler) HandlePodCleanups(ctx context.Context) error {
+	err := h.Kubelet.HandlePodCleanups(ctx)
+	h.n.removeOrphans()
+	return err
+}
+
+// removeOrphans removes the directories of Pods that are gone, as upstream's cleanupOrphanedPodDirs does on the host.
+func (n *node) removeOrphans() {
+	entries, err := n.p.Files.ReadDir(path.Join(n.root.machine, "pods"))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		uid := types.UID(e.Name())
+		if _, ok := n.pods.GetPodByUID(uid); ok || n.workers.CouldHaveRunningContainers(uid) || n.volumes.HasPossiblyMountedVolumesForPod(volumetypes.UniquePodName(uid)) {
+			continue
+		}
+		dir := n.podDir(uid)
+		if err := n.p.Files.RemoveAll(dir); err != nil {
+			logAt(n.p, "kubelet_volumes.go", 245).Error(err, "Failed to remove orphaned pod dir", "podUID", uid, "path", dir)
+			continue
+		}
+		logAt(n.p, "kubelet_volumes.go", 163).Info("Cleaned up orphaned pod volumes dir", "podUID", uid, "path", path.Join(dir, "volumes"))
+	}
+}
