@@ -345,6 +345,26 @@ func (p *Process) Name() string {
 	return p.name
 }
 
+// Exec makes the process what execve(2) would: it keeps its number, parent and signals' numbers, and takes argv, environment,
+// directory, files and streams of s. The caller then runs the new program and ends the process with its exit code.
+func (p *Process) Exec(s Spec) {
+	p.mu.Lock()
+	p.Argv, p.Files, p.Stdin, p.Stdout, p.Stderr = s.Argv, s.Files, s.Stdin, stream{p, s.Stdout}, stream{p, s.Stderr}
+	p.env, p.dir = append([]string(nil), s.Env...), s.Dir
+	if len(s.Argv) > 0 {
+		p.name = path.Base(s.Argv[0])
+	}
+	p.handlers = map[Signal]func(){}
+	p.mu.Unlock()
+}
+
+// CommandLine is a copy of the process's argv, as /proc/PID/cmdline shows it.
+func (p *Process) CommandLine() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.Argv...)
+}
+
 // Dial connects from the process's network namespace.
 func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if p.dead.Load() {
