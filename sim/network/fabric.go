@@ -112,7 +112,7 @@ func fullName(machine, handle string) string {
 // configure sets a machine's links and routes to what its network configuration brings up at boot.
 func (n *Namespace) configure() {
 	n.addLink(&Link{Name: "lo", Kind: Loopback, MAC: "00:00:00:00:00:00", MTU: 65536, Up: true,
-		Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("::1/128")}})
+		Addresses: loopbackAddresses()})
 	if len(n.Base) > 0 {
 		if n.HardwareAddr == "" {
 			n.HardwareAddr = n.f.newMAC("52:54:00")
@@ -122,6 +122,10 @@ func (n *Namespace) configure() {
 		n.Static = append(n.Static, Route{Dst: netip.PrefixFrom(zeroOf(gw), 0), Via: gw, Dev: MachineLink, Proto: "static"})
 	}
 	n.changed(false)
+}
+
+func loopbackAddresses() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("::1/128")}
 }
 
 func zeroOf(a netip.Addr) netip.Addr {

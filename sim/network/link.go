@@ -122,7 +122,7 @@ func (n *Namespace) source(r Route, dst netip.Addr) netip.Addr {
 func (n *Namespace) isLocal(a netip.Addr) bool {
 	if a.IsLoopback() {
 		lo := n.links["lo"]
-		return lo != nil && lo.Up && (a.Is4() || a == netip.IPv6Loopback())
+		return lo != nil && lo.Up && (a.Is4() || lo.has(a))
 	}
 	for _, l := range n.links {
 		if l.has(a) {

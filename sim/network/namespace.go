@@ -339,8 +339,11 @@ func (n *Namespace) ChangeLink(name string, f func(*Link)) error {
 	was := l.Up
 	f(l)
 	l.Name = name
-	if was && !l.Up {
+	switch {
+	case was && !l.Up:
 		n.dropRoutes(name)
+	case !was && l.Up && l.Kind == Loopback && len(l.Addresses) == 0:
+		l.Addresses = loopbackAddresses() // the kernel assigns them itself
 	}
 	n.changed(true)
 	return nil
