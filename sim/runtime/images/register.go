@@ -1,0 +1,12 @@
+// Package images holds the programs of well-known container images: what nginx, httpd, redis and the rest do when their
+// executables run. Which images exist is data of package registry.
+package images
+
+import "ckadrill/sim/kernel"
+
+// Register adds the programs of all known images, except those that other rooms own (the control plane's, etcd, CoreDNS,
+// the CNI's, the shell and its commands).
+func Register(ps *kernel.Programs) {
+	ps.Register("pause", pause)
+	ps.Register("go-runner", goRunner)
+}
