@@ -41,7 +41,52 @@ func apiServerServes(w *kernel.World) error {
 	for _, n := range ns.Items {
 		fmt.Println(n.Name, n.CreationTimestamp)
 	}
+	for _, step := range w.Trace.Steps()[:5] {
+		fmt.Println(step)
+	}
 	fmt.Println(log)
 	fmt.Println(strings.Join(kernel.StrayLines(), "\n"))
+	return nil
+}
+
+func init() { worldTests["TestControlPlane"] = controlPlaneWorks }
+
+func TestControlPlane(t *testing.T) { t.Log(inWorker(t)) }
+
+func controlPlaneWorks(w *kernel.World) error {
+	m := newTestMachine(w)
+	m.startEtcd()
+	_, admin := m.admin()
+	l := newLap()
+	apiLog, kcmLog, schedLog := &logBuffer{}, &logBuffer{}, &logBuffer{}
+	m.start(apiLog, append([]string{"kube-apiserver"}, strings.Fields(flagsAPIServer)...)...)
+	m.start(kcmLog, append([]string{"kube-controller-manager"}, strings.Fields(flagsControllerManager)...)...)
+	m.start(schedLog, append([]string{"kube-scheduler"}, strings.Fields(flagsScheduler)...)...)
+	if err := waitReady(admin, time.Minute); err != nil {
+		return fmt.Errorf("%w\n%s\nstray: %s", err, apiLog, strings.Join(kernel.StrayLines(), "\n"))
+	}
+	fmt.Println("ready:", l)
+	var err error
+	for range 600 {
+		if _, err = admin.CoreV1().ServiceAccounts("default").Get(context.Background(), "default", metav1.GetOptions{}); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	fmt.Println("default ServiceAccount:", l, err)
+	leases, err := admin.CoordinationV1().Leases("kube-system").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, x := range leases.Items {
+		fmt.Println(x.Name, *x.Spec.HolderIdentity)
+	}
+	time.Sleep(30 * time.Second)
+	fmt.Println("settled:", l)
+	time.Sleep(time.Hour)
+	fmt.Println("an hour:", l)
+	fmt.Println(kcmLog)
+	fmt.Println(schedLog)
+	fmt.Println("stray", strings.Join(kernel.StrayLines(), "\n"))
 	return nil
 }

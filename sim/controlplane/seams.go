@@ -3,16 +3,18 @@ package controlplane
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log"
 	"net"
 	"net/http"
+	"strings"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
+	"ckadrill/sim/network/apiclient"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // dialer dials from the process's network namespace, after resolving a name as the machine's libc does.
@@ -38,13 +40,75 @@ func dialer(p *kernel.Process) func(ctx context.Context, network, address string
 
 // serveHTTP serves in the background until the listener is closed or the process ends.
 func serveHTTP(p *kernel.Process, l net.Listener, c *tls.Config, h http.Handler) {
-	s := &network.Server{Handler: h, TLSConfig: c, ErrorLog: log.New(p.Stderr, "", 0)}
+	s := &network.Server{Handler: h, TLSConfig: c, ErrorLog: log.New(dropHandshakeErrors{p}, "", 0)}
 	go s.Serve(l) //nolint:errcheck // it ends when the listener does
 	p.OnExit(func() { s.Close() })
 }
 
-var configureREST = func(p *kernel.Process, c *rest.Config) { c.Dial = dialer(p) }
+// dropHandshakeErrors is the components' error log: upstream shows failed handshakes only at verbosity 5.
+type dropHandshakeErrors struct{ p *kernel.Process }
 
-var dialEtcd = func(p *kernel.Process, endpoints []string, c *tls.Config) (*clientv3.Client, error) {
-	return nil, errors.New("no etcd")
+func (d dropHandshakeErrors) Write(b []byte) (int, error) {
+	const prefix = "http: TLS handshake error"
+	if len(b) >= len(prefix) && string(b[:len(prefix)]) == prefix {
+		return len(b), nil
+	}
+	return d.p.Stderr.Write(b)
 }
+
+// useNetwork makes a client configuration that upstream loaded from private copies use the process's network and files.
+func (d *private) useNetwork(c *rest.Config) error {
+	for _, f := range []*string{&c.CAFile, &c.CertFile, &c.KeyFile, &c.BearerTokenFile} {
+		*f = d.plain(*f)
+	}
+	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return namedAgent{d.p, rt} })
+	return apiclient.ConfigureREST(d.p, c)
+}
+
+// namedAgent puts the process's name into the user agent, of which the apiserver makes the name of a field manager.
+// client-go puts the host process's there.
+type namedAgent struct {
+	p  *kernel.Process
+	rt http.RoundTripper
+}
+
+func (a namedAgent) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, rest, ok := strings.Cut(r.UserAgent(), ") kubernetes/"); ok {
+		r = r.Clone(r.Context())
+		_, component, named := strings.Cut(rest, "/")
+		agent := userAgent(a.p)
+		if named {
+			agent += "/" + component
+		}
+		r.Header.Set("User-Agent", agent)
+	}
+	return a.rt.RoundTrip(r)
+}
+
+// delegate lets a component's delegated authentication and authorization call the apiserver through the process's network.
+// A kubeconfig that cannot be loaded is left to upstream, which then says so.
+func (d *private) delegate(authn *genericoptions.DelegatingAuthenticationOptions, authz *genericoptions.DelegatingAuthorizationOptions) {
+	d.set(&authn.ClientCert.ClientCA, &authn.RequestHeader.ClientCAFile)
+	authn.RemoteKubeConfigFile = d.config(authn.RemoteKubeConfigFile, kubeconfigFiles...)
+	authz.RemoteKubeConfigFile = d.config(authz.RemoteKubeConfigFile, kubeconfigFiles...)
+	authn.WithCustomRoundTripper(d.roundTripper(authn.RemoteKubeConfigFile))
+	authz.WithCustomRoundTripper(d.roundTripper(authz.RemoteKubeConfigFile))
+}
+
+func (d *private) roundTripper(kubeconfig string) func(http.RoundTripper) http.RoundTripper {
+	return func(rt http.RoundTripper) http.RoundTripper {
+		c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			return rt
+		}
+		c.BearerToken, c.BearerTokenFile = "", "" // upstream's own wrappers carry them
+		if err := d.useNetwork(c); err != nil {
+			return failing{err}
+		}
+		return c.WrapTransport(rt)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }

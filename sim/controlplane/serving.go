@@ -12,8 +12,11 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"path"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -136,20 +139,47 @@ func (s *apiServer) completeServing(o *options.ServerRunOptions) error {
 	return nil
 }
 
-// generateInMemory gives a component without --tls-cert-file the certificate that upstream's
-// MaybeDefaultWithSelfSignedCerts would make, with an elliptic key: two RSA keys cost more than the rest of the start.
-func generateInMemory(p *kernel.Process, o *genericoptions.SecureServingOptions) error {
-	if o.BindPort == 0 || o.ServerCert.CertKey.CertFile != "" || o.ServerCert.CertKey.KeyFile != "" {
+// offerSelfSigned lies a certificate ready where upstream's MaybeDefaultWithSelfSignedCerts looks before it makes two RSA
+// keys, which cost more than all the rest of a start.
+func (d *private) offerSelfSigned(o *genericoptions.SecureServingOptions) error {
+	if o.BindPort == 0 || o.ServerCert.CertKey.CertFile != "" || o.ServerCert.CertKey.KeyFile != "" || o.ServerCert.CertDirectory != "" {
 		return nil
 	}
-	cert, key, err := selfSigned(p, "localhost", []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
+	loopback := net.IPv4(127, 0, 0, 1)
+	names, ips := []string{}, []net.IP{loopback}
+	if o.BindAddress.IsUnspecified() {
+		names = append(names, "localhost")
+	} else {
+		ips = append(ips, o.BindAddress)
+	}
+	cert, key, err := selfSigned(d.p, "localhost", names, ips)
 	if err != nil {
 		return fmt.Errorf("error creating self-signed certificates: unable to generate self signed cert: %v", err)
 	}
-	if o.ServerCert.GeneratedCert, err = dynamiccertificates.NewStaticCertKeyContent("Generated self signed cert", cert, key); err != nil {
+	// The name is that of certutil's fixtures.
+	var texts []string
+	for _, ip := range ips {
+		texts = append(texts, ip.String())
+	}
+	name := filepath.Join(d.root, "localhost_"+strings.Join(texts, "-")+"_"+strings.Join(names, "-"))
+	if err := os.WriteFile(name+".crt", cert, 0o600); err != nil {
 		return err
 	}
-	logLine(p, 'I', "serving.go:386", "Generated self-signed cert in-memory")
+	o.ServerCert.FixtureDirectory = d.root
+	return os.WriteFile(name+".key", key, 0o600)
+}
+
+// loopbackAddresses are the addresses that upstream asks a self-signed certificate for.
+var loopbackAddresses = []net.IP{net.IPv4(127, 0, 0, 1).To4()}
+
+// serveSecure is SecureServingInfo.Serve.
+func serveSecure(ctx context.Context, p *kernel.Process, s *genericapiserver.SecureServingInfo, h http.Handler) error {
+	c, err := servingTLS(ctx, s)
+	if err != nil {
+		return err
+	}
+	logLine(p, 'I', "secure_serving.go:211", "Serving securely on "+s.Listener.Addr().String())
+	serveHTTP(p, s.Listener, c, h)
 	return nil
 }
 
@@ -187,5 +217,3 @@ func hostAddress(p *kernel.Process) (net.IP, error) {
 	}
 	return nil, fmt.Errorf("no default routes found in \"/proc/net/route\" or \"/proc/net/ipv6_route\"")
 }
-
-var _ http.Handler = http.NotFoundHandler()

@@ -4,10 +4,10 @@ import (
 	"crypto/tls"
 	"sync"
 
+	"ckadrill/sim/etcd"
 	"ckadrill/sim/kernel"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	etcdk8s "go.etcd.io/etcd/client/v3/kubernetes"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,18 +28,19 @@ import (
 // an apiserver without etcd logs.
 type etcdConnection struct {
 	p    *kernel.Process
-	dial func() (*clientv3.Client, error)
+	dial func() (*etcd.Client, error)
 
-	mu        sync.Mutex
-	client    *etcdk8s.Client
-	compactor interface {
+	mu         sync.Mutex
+	connection *etcd.Client
+	client     *etcdk8s.Client
+	compactor  interface {
 		etcd3.Compactor
 		Stop()
 	}
 }
 
 func newEtcdConnection(p *kernel.Process, c storagebackend.Config) *etcdConnection {
-	return &etcdConnection{p: p, dial: func() (*clientv3.Client, error) {
+	return &etcdConnection{p: p, dial: func() (*etcd.Client, error) {
 		var cfg *tls.Config
 		if t := c.Transport; t.CertFile != "" || t.KeyFile != "" || t.TrustedCAFile != "" {
 			var err error
@@ -48,7 +49,7 @@ func newEtcdConnection(p *kernel.Process, c storagebackend.Config) *etcdConnecti
 				return nil, err
 			}
 		}
-		return dialEtcd(p, c.Transport.ServerList, cfg)
+		return etcd.Dial(p.Context(), p, c.Transport.ServerList, cfg)
 	}}
 }
 
@@ -63,9 +64,8 @@ func (e *etcdConnection) open(c storagebackend.Config) (*etcdk8s.Client, etcd3.C
 	if err != nil {
 		return nil, nil, err
 	}
-	e.client = &etcdk8s.Client{Client: cl}
-	e.client.Kubernetes = e.client
-	e.compactor = etcd3.NewCompactor(cl, c.CompactionInterval, clock.RealClock{}, func() {})
+	e.connection, e.client = cl, cl.Kubernetes()
+	e.compactor = etcd3.NewCompactor(cl.Client, c.CompactionInterval, clock.RealClock{}, func() {})
 	return e.client, e.compactor, nil
 }
 
@@ -77,7 +77,7 @@ func (e *etcdConnection) close() {
 		return
 	}
 	e.compactor.Stop()
-	e.client.Watcher.Close()
+	e.connection.Close()
 	e.client = nil
 }
 

@@ -5,30 +5,30 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"path"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"ckadrill/sim/etcd"
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/machine/filesystem"
 	"ckadrill/sim/network"
+	"ckadrill/sim/network/apiclient"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
@@ -75,14 +75,15 @@ func inWorker(t testing.TB) string {
 	return string(out)
 }
 
-// testMachine is cka-cp1: its files, its address and an etcd behind real TLS.
+// testMachine is cka-cp1, with kubeadm's files and the programs of the control plane.
 type testMachine struct {
 	host  *kernel.Host
-	files *memoryFiles
+	files kernel.Files
 	net   *network.Namespace
-	store *kv
 	etcd  *kernel.Process
 }
+
+const flagsEtcd = `--advertise-client-urls=https://192.168.122.11:2379 --cert-file=/etc/kubernetes/pki/etcd/server.crt --client-cert-auth=true --data-dir=/var/lib/etcd --feature-gates=InitialCorruptCheck=true --initial-advertise-peer-urls=https://192.168.122.11:2380 --initial-cluster=cka-cp1=https://192.168.122.11:2380 --key-file=/etc/kubernetes/pki/etcd/server.key --listen-client-urls=https://127.0.0.1:2379,https://192.168.122.11:2379 --listen-metrics-urls=http://127.0.0.1:2381 --listen-peer-urls=https://192.168.122.11:2380 --name=cka-cp1 --peer-cert-file=/etc/kubernetes/pki/etcd/peer.crt --peer-client-cert-auth=true --peer-key-file=/etc/kubernetes/pki/etcd/peer.key --peer-trusted-ca-file=/etc/kubernetes/pki/etcd/ca.crt --snapshot-count=10000 --trusted-ca-file=/etc/kubernetes/pki/etcd/ca.crt --watch-progress-notify-interval=5s`
 
 const flagsAPIServer = `--advertise-address=192.168.122.11 --allow-privileged=true --authorization-mode=Node,RBAC --client-ca-file=/etc/kubernetes/pki/ca.crt --enable-admission-plugins=NodeRestriction --enable-bootstrap-token-auth=true --etcd-cafile=/etc/kubernetes/pki/etcd/ca.crt --etcd-certfile=/etc/kubernetes/pki/apiserver-etcd-client.crt --etcd-keyfile=/etc/kubernetes/pki/apiserver-etcd-client.key --etcd-servers=https://127.0.0.1:2379 --kubelet-client-certificate=/etc/kubernetes/pki/apiserver-kubelet-client.crt --kubelet-client-key=/etc/kubernetes/pki/apiserver-kubelet-client.key --kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname --proxy-client-cert-file=/etc/kubernetes/pki/front-proxy-client.crt --proxy-client-key-file=/etc/kubernetes/pki/front-proxy-client.key --requestheader-allowed-names=front-proxy-client --requestheader-client-ca-file=/etc/kubernetes/pki/front-proxy-ca.crt --requestheader-extra-headers-prefix=X-Remote-Extra- --requestheader-group-headers=X-Remote-Group --requestheader-username-headers=X-Remote-User --secure-port=6443 --service-account-issuer=https://kubernetes.default.svc.cluster.local --service-account-key-file=/etc/kubernetes/pki/sa.pub --service-account-signing-key-file=/etc/kubernetes/pki/sa.key --service-cluster-ip-range=10.96.0.0/12 --tls-cert-file=/etc/kubernetes/pki/apiserver.crt --tls-private-key-file=/etc/kubernetes/pki/apiserver.key`
 
@@ -91,18 +92,38 @@ const flagsControllerManager = `--allocate-node-cidrs=true --authentication-kube
 const flagsScheduler = `--authentication-kubeconfig=/etc/kubernetes/scheduler.conf --authorization-kubeconfig=/etc/kubernetes/scheduler.conf --bind-address=127.0.0.1 --kubeconfig=/etc/kubernetes/scheduler.conf --leader-elect=true`
 
 func newTestMachine(w *kernel.World) *testMachine {
+	etcd.Register(w)
 	h := w.NewHost("cka-cp1")
 	ns := network.NewFabric(w).AddMachine("cka-cp1", netip.MustParsePrefix("192.168.122.11/24"))
 	ns.Attach(h)
-	m := &testMachine{host: h, files: newMemoryFiles(), net: ns, store: newKV()}
+	view, err := filesystem.NewView([]filesystem.Mount{{Target: "/", Tree: filesystem.NewTree(w, "/dev/vda1", 1<<30)}})
+	if err != nil {
+		panic(err)
+	}
+	m := &testMachine{host: h, files: view.Files(kernel.Root), net: ns}
 	for _, n := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		m.files.put("/usr/local/bin/"+n, string(Executable(n, "v1.35.4")), 0o755)
+		m.put("/usr/local/bin/"+n, string(Executable(n, "v1.35.4")), 0o755)
 	}
+	m.put("/usr/local/bin/etcd", string(kernel.Executable("etcd")), 0o755)
 	m.writePKI()
-	dialEtcd = func(p *kernel.Process, _ []string, _ *tls.Config) (*clientv3.Client, error) {
-		return directClient(m.store).Client, nil
-	}
 	return m
+}
+
+func (m *testMachine) put(name, data string, mode fs.FileMode) {
+	if err := m.files.MkdirAll(path.Dir(name), 0o755); err != nil {
+		panic(err)
+	}
+	if err := m.files.WriteFile(name, []byte(data), mode); err != nil {
+		panic(err)
+	}
+}
+
+func (m *testMachine) get(name string) []byte {
+	b, err := m.files.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	return b
 }
 
 // start starts a component as the container runtime would.
@@ -120,26 +141,11 @@ func (m *testMachine) start(log *logBuffer, argv ...string) *kernel.Process {
 	return m.host.Processes.Start(spec, main)
 }
 
-// startEtcd serves the store on 127.0.0.1:2379.
-func (m *testMachine) startEtcd() {
-	ready := make(chan bool)
-	m.etcd = m.host.Processes.Start(kernel.Spec{Argv: []string{"etcd"}, Files: m.files, Net: m.net}, func(p *kernel.Process) int {
-		cert, err := tls.X509KeyPair(m.files.get("/etc/kubernetes/pki/etcd/server.crt"), m.files.get("/etc/kubernetes/pki/etcd/server.key"))
-		if err != nil {
-			panic(err)
-		}
-		g := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}})), grpc.MaxRecvMsgSize(32<<20))
-		m.store.register(g)
-		l, err := p.Listen("tcp", "127.0.0.1:2379")
-		if err != nil {
-			panic(err)
-		}
-		go g.Serve(l)
-		close(ready)
-		<-p.Context().Done()
-		return 0
-	})
-	<-ready
+// startEtcd starts etcd with kubeadm's flags.
+func (m *testMachine) startEtcd() *logBuffer {
+	log := &logBuffer{}
+	m.etcd = m.start(log, append([]string{"etcd"}, strings.Fields(flagsEtcd)...)...)
+	return log
 }
 
 // admin is a client with the rights of admin.conf, in a process of its own.
@@ -151,11 +157,13 @@ func (m *testMachine) admin() (*kernel.Process, *kubernetes.Clientset) {
 		return 0
 	})
 	<-ready
-	c, err := clientcmd.RESTConfigFromKubeConfig(m.files.get("/etc/kubernetes/admin.conf"))
+	c, err := clientcmd.RESTConfigFromKubeConfig(m.get("/etc/kubernetes/admin.conf"))
 	if err != nil {
 		panic(err)
 	}
-	configureREST(p, c)
+	if err := apiclient.ConfigureREST(p, c); err != nil {
+		panic(err)
+	}
 	c.QPS = -1
 	return p, kubernetes.NewForConfigOrDie(c)
 }
@@ -237,16 +245,17 @@ func (m *testMachine) writePKI() {
 		panic(err)
 	}
 	pub, _ := x509.MarshalPKIXPublicKey(&testKey().PublicKey)
-	put := func(name string, b []byte) { m.files.put("/etc/kubernetes/"+name, string(b), 0o600) }
+	put := func(name string, b []byte) { m.put("/etc/kubernetes/"+name, string(b), 0o600) }
 	pair := func(name string, cert []byte) { put(name+".crt", cert); put(name+".key", key) }
-	ca, front, etcd := newAuthority("kubernetes"), newAuthority("front-proxy-ca"), newAuthority("etcd-ca")
+	ca, front, etcdCA := newAuthority("kubernetes"), newAuthority("front-proxy-ca"), newAuthority("etcd-ca")
 	pair("pki/ca", ca.pem)
 	pair("pki/front-proxy-ca", front.pem)
-	pair("pki/etcd/ca", etcd.pem)
-	pair("pki/etcd/server", etcd.issue("cka-cp1", nil, "127.0.0.1", "192.168.122.11"))
+	pair("pki/etcd/ca", etcdCA.pem)
+	pair("pki/etcd/server", etcdCA.issue("cka-cp1", nil, "127.0.0.1", "192.168.122.11"))
+	pair("pki/etcd/peer", etcdCA.issue("cka-cp1", nil, "127.0.0.1", "192.168.122.11"))
 	pair("pki/apiserver", ca.issue("kube-apiserver", nil, "192.168.122.11", "10.96.0.1", "127.0.0.1"))
 	pair("pki/apiserver-kubelet-client", ca.issue("kube-apiserver-kubelet-client", []string{"kubeadm:cluster-admins"}))
-	pair("pki/apiserver-etcd-client", etcd.issue("kube-apiserver-etcd-client", nil))
+	pair("pki/apiserver-etcd-client", etcdCA.issue("kube-apiserver-etcd-client", nil))
 	pair("pki/front-proxy-client", front.issue("front-proxy-client", nil))
 	put("pki/sa.key", key)
 	put("pki/sa.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pub}))
@@ -291,5 +300,3 @@ func anonymous() string {
 	}
 	return ""
 }
-
-var _ = rest.Config{}
