@@ -470,7 +470,7 @@ func (n *node) watchPods(nodeSynced cache.InformerSynced, updates chan<- any) {
 			case <-p.Done():
 			}
 		}
-		cache.NewReflector(lw, &v1.Pod{}, cache.NewUndeltaStore(send, cache.MetaNamespaceKeyFunc), 0).Run(p.Done())
+		cache.NewReflector(cache.ToListWatcherWithWatchListSemantics(lw, n.clients.Kube), &v1.Pod{}, cache.NewUndeltaStore(send, cache.MetaNamespaceKeyFunc), 0).Run(p.Done())
 	}()
 }
 

@@ -8,11 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cadvisor"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	"k8s.io/kubernetes/pkg/kubelet/config"
 	"k8s.io/kubernetes/pkg/kubelet/events"
 	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/status"
 
 	"ckadrill/sim/kernel"
@@ -44,10 +47,7 @@ func newContainerManager(p *kernel.Process, c cm.NodeConfig, hw hardware, r reco
 }
 
 // Start implements cm.ContainerManager; the real one now sets the cgroup limits of all Pods together and says so.
-func (m *containerManager) Start(ctx context.Context, node *v1.Node, pods cm.ActivePodsFunc, getNode cm.GetNodeFunc, ready config.SourcesReady, s status.PodStatusProvider, r internalapi.RuntimeService, local bool) error {
-	if err := m.ContainerManager.Start(ctx, node, pods, getNode, ready, s, r, local); err != nil {
-		return err
-	}
+func (m *containerManager) Start(context.Context, *v1.Node, cm.ActivePodsFunc, cm.GetNodeFunc, config.SourcesReady, status.PodStatusProvider, internalapi.RuntimeService, bool) error {
 	if m.config.EnforceNodeAllocatable.Has("pods") {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(m.config.NodeName), UID: types.UID(m.config.NodeName)}
 		m.recorder.Event(ref, v1.EventTypeNormal, events.SuccessfulNodeAllocatableEnforcement, "Updated Node Allocatable limit across pods")
@@ -139,3 +139,27 @@ func hardEvictionReservation(thresholds []evictionapi.Threshold, capacity v1.Res
 	}
 	return out
 }
+
+// GetAllocateResourcesPodAdmitHandler implements cm.ContainerManager: no policy of topology refuses a Pod.
+func (*containerManager) GetAllocateResourcesPodAdmitHandler() lifecycle.PodAdmitHandler {
+	return noShutdown{}
+}
+
+// InternalContainerLifecycle implements cm.ContainerManager.
+func (*containerManager) InternalContainerLifecycle() cm.InternalContainerLifecycle {
+	return unpinned{}
+}
+
+// unpinned is a cm.InternalContainerLifecycle without CPUs, memory or devices to assign.
+type unpinned struct{}
+
+// PreCreateContainer implements cm.InternalContainerLifecycle.
+func (unpinned) PreCreateContainer(klog.Logger, *v1.Pod, *v1.Container, *runtimeapi.ContainerConfig) error {
+	return nil
+}
+
+// PreStartContainer implements cm.InternalContainerLifecycle.
+func (unpinned) PreStartContainer(klog.Logger, *v1.Pod, *v1.Container, string) error { return nil }
+
+// PostStopContainer implements cm.InternalContainerLifecycle.
+func (unpinned) PostStopContainer(klog.Logger, string) error { return nil }

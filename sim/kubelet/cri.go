@@ -13,3 +13,8 @@ import (
 func ConnectRuntime(p *kernel.Process, endpoint string, timeout time.Duration) (internalapi.RuntimeService, internalapi.ImageManagerService, error) {
 	return nil, nil, errors.New("ckadrill does not simulate a container runtime yet")
 }
+
+var errNoStreaming = errors.New("ckadrill: this container runtime has no direct way to stream")
+
+// streamerOf is a runtime's direct way of streaming.
+func streamerOf(internalapi.RuntimeService) (streamer, error) { return nil, errNoStreaming }

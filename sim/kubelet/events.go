@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +19,20 @@ import (
 // recorder is upstream's event recorder, which a resumed kubelet keeps silent until it has settled.
 type recorder struct {
 	record.EventRecorder
-	p *kernel.Process
+	p    *kernel.Process
+	mu   sync.Mutex
+	last time.Time
+}
+
+// tick lets a moment pass since the last event. An event is named after its object and the nanosecond, and here many
+// things happen in the same one: the API would refuse the second as a duplicate.
+func (r *recorder) tick() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !time.Now().After(r.last) {
+		time.Sleep(time.Microsecond)
+	}
+	r.last = time.Now()
 }
 
 // newRecorder is upstream's makeEventRecorder.
@@ -29,12 +44,13 @@ func newRecorder(p *kernel.Process, node string, api *Clients) *recorder {
 		b.StartRecordingToSink(&v1core.EventSinkImpl{Interface: api.Events.Events("")})
 	}
 	p.OnExit(func() { kernel.Outside(b.Shutdown) })
-	return &recorder{r, p}
+	return &recorder{EventRecorder: r, p: p}
 }
 
 // Event implements record.EventRecorder.
 func (r *recorder) Event(o runtime.Object, kind, reason, message string) {
 	if !muted(r.p) || !announcements[reason] {
+		r.tick()
 		r.EventRecorder.Event(o, kind, reason, message)
 	}
 }
@@ -47,6 +63,7 @@ func (r *recorder) Eventf(o runtime.Object, kind, reason, format string, a ...an
 // AnnotatedEventf implements record.EventRecorder.
 func (r *recorder) AnnotatedEventf(o runtime.Object, notes map[string]string, kind, reason, format string, a ...any) {
 	if !muted(r.p) || !announcements[reason] {
+		r.tick()
 		r.EventRecorder.AnnotatedEventf(o, notes, kind, reason, format, a...)
 	}
 }

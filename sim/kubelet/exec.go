@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -149,17 +148,12 @@ type direct struct {
 	id string
 }
 
-var errNoStreaming = errors.New("ckadrill: this container runtime has no direct way to stream")
-
 func (d direct) runtime() (streamer, error) {
 	r := d.n.cri
 	if w, ok := r.(runtimeService); ok {
 		r = w.RuntimeService
 	}
-	if s, ok := r.(streamer); ok {
-		return s, nil
-	}
-	return nil, errNoStreaming
+	return streamerOf(r)
 }
 
 // ExecInContainer implements upstream's remotecommand.Executor.

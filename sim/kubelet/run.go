@@ -39,7 +39,9 @@ import (
 func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, seams Seams) error {
 	logAt(p, "watchdog_linux.go", 95).Info("Systemd watchdog is not enabled")
 	logAt(p, "watchdog_linux.go", 138).Info("Systemd watchdog is not enabled or the interval is invalid, so health checking will not be started.")
-	if err := options.ValidateKubeletServer(s); err != nil {
+	checked := *s
+	checked.FailCgroupV1 = false // the host's cgroups are not the machine's, see [validateConfiguration]
+	if err := options.ValidateKubeletServer(&checked); err != nil {
 		return err
 	}
 	host, err := hostname(p, s.HostnameOverride)
