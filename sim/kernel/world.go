@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"encoding/gob"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,18 +111,25 @@ type worldState struct{ w *World }
 type frozenWorld struct {
 	Date    time.Time
 	Seed    uint64
-	Sources map[string][]byte
+	Sources []frozenSource // sorted, so that equal states are equal bytes
+}
+
+type frozenSource struct {
+	Name  string
+	State []byte
 }
 
 func (s worldState) Freeze(snap *Snapshot) {
 	snap.Put("state", 0, func() []byte {
-		f := frozenWorld{Date: time.Now().UTC(), Seed: s.w.seed, Sources: map[string][]byte{}}
+		f := frozenWorld{Date: time.Now().UTC(), Seed: s.w.seed}
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()
-		for n, src := range s.w.sources {
+		for _, n := range slices.Sorted(maps.Keys(s.w.sources)) {
+			src := s.w.sources[n]
 			src.mu.Lock()
-			f.Sources[n], _ = src.c.MarshalBinary()
+			b, _ := src.c.MarshalBinary()
 			src.mu.Unlock()
+			f.Sources = append(f.Sources, frozenSource{n, b})
 		}
 		return encode(f)
 	})
@@ -136,10 +145,10 @@ func (s worldState) Thaw(parts Parts) error {
 		return err
 	}
 	s.w.seed = f.Seed
-	for n, b := range f.Sources {
-		src := s.w.source(n)
-		if err := src.c.UnmarshalBinary(b); err != nil {
-			return fmt.Errorf("random stream %s: %w", n, err)
+	for _, x := range f.Sources {
+		src := s.w.source(x.Name)
+		if err := src.c.UnmarshalBinary(x.State); err != nil {
+			return fmt.Errorf("random stream %s: %w", x.Name, err)
 		}
 	}
 	return nil

@@ -1,0 +1,61 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ckadrill/sim/kernel"
+)
+
+type frozen struct {
+	On       bool
+	BootID   string
+	BootedAt time.Time
+	HostName string
+	NextPID  int
+	Options  Options
+	Swaps    []Swap
+}
+
+// Freeze implements [kernel.Holder]. A machine that is just going down or coming up is frozen as one that is off and
+// about to boot.
+func (m *Machine) Freeze(s *kernel.Snapshot) {
+	m.mu.Lock()
+	f := frozen{m.on, m.bootID, m.bootedAt, m.host.Name(), m.host.Processes.Next(), m.options, m.swaps}
+	m.mu.Unlock()
+	s.Put("state", 0, func() []byte {
+		b, err := kernel.Encode(f)
+		if err != nil {
+			panic(err)
+		}
+		return b
+	})
+	m.root.Freeze(s, "root/")
+	m.run.Freeze(s, "run/")
+}
+
+// Thaw implements [kernel.Holder].
+func (m *Machine) Thaw(parts kernel.Parts) error {
+	var f frozen
+	if err := kernel.Decode(parts["state"], &f); err != nil {
+		return fmt.Errorf("machine %s: %w", m.name, err)
+	}
+	root, run := kernel.Parts{}, kernel.Parts{}
+	for n, b := range parts {
+		if r, ok := strings.CutPrefix(n, "root/"); ok {
+			root[r] = b
+		} else if r, ok := strings.CutPrefix(n, "run/"); ok {
+			run[r] = b
+		}
+	}
+	m.mu.Lock()
+	m.on, m.bootID, m.bootedAt, m.options, m.swaps = f.On, f.BootID, f.BootedAt, f.Options, f.Swaps
+	m.mu.Unlock()
+	m.host.SetName(f.HostName)
+	m.host.Processes.SetNext(f.NextPID)
+	if err := m.root.Thaw(root, ""); err != nil {
+		return err
+	}
+	return m.run.Thaw(run, "")
+}

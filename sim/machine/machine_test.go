@@ -1,0 +1,287 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/machine/systemd"
+)
+
+// lab runs f in a bubble with a machine that has two services: "good" runs until it is stopped, "bad" exits with what
+// /etc/bad says after a second.
+func lab(t *testing.T, f func(w *kernel.World, m *Machine)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)))
+		w := kernel.NewWorld(1)
+		m := newLab(w)
+		m.Boot()
+		f(w, m)
+		m.Crash()
+	})
+}
+
+func newLab(w *kernel.World) *Machine {
+	w.Programs.Register("sshd", func(p *kernel.Process) int { <-p.Context().Done(); return 0 })
+	w.Programs.Register("good", func(p *kernel.Process) int {
+		done := make(chan int)
+		p.Notify(kernel.SIGTERM, func() { p.Printf("bye\n"); close(done) })
+		if !p.Resumed() {
+			p.Printf("argv %q, A=%s\n", p.Argv[1:], p.Getenv("A"))
+		}
+		select {
+		case code := <-done:
+			return code
+		case <-p.Context().Done():
+			return 0
+		}
+	})
+	w.Programs.Register("bad", func(p *kernel.Process) int {
+		p.Sleep(time.Second)
+		b, _ := p.ReadFile("/etc/bad")
+		code := 0
+		fmt.Sscan(string(b), &code)
+		p.Errorf("exiting with %d\n", code)
+		return code
+	})
+	m := New(w, "cka-w1", Options{})
+	f := m.Files(kernel.Root)
+	for name, text := range map[string]string{
+		"/usr/sbin/sshd":                       string(kernel.Executable("sshd")),
+		"/usr/bin/good":                        string(kernel.Executable("good")),
+		"/usr/bin/bad":                         string(kernel.Executable("bad")),
+		"/usr/lib/systemd/system/good.service": "[Unit]\nDescription=A good service\nDocumentation=https://example.org\n[Service]\nExecStart=/usr/bin/good\nRestart=always\nRestartSec=10\nStartLimitInterval=0\n[Install]\nWantedBy=multi-user.target\n",
+		"/usr/lib/systemd/system/good.service.d/10-args.conf": "[Service]\nEnvironment=\"A=a b\" \"B=b\"\nEnvironmentFile=-/etc/default/good\nExecStart=\nExecStart=/usr/bin/good $MORE ${A} \\\n  $NONE last\n",
+		"/etc/default/good":                   "MORE=\"--one --two=2\"\n",
+		"/usr/lib/systemd/system/bad.service": "[Service]\nExecStart=/usr/bin/bad\nRestart=on-failure\nRestartSec=2s\n",
+		"/etc/bad":                            "1",
+	} {
+		if err := f.WriteFile(name, []byte(text), 0o755); err != nil {
+			panic(err)
+		}
+	}
+	return m
+}
+
+func init() {
+	// WriteFile makes no directory
+	directories["/usr/lib/systemd/system/good.service.d"] = 0
+}
+
+func lines(m *Machine, unit string) []string {
+	var l []string
+	for _, e := range m.Journal().After(0) {
+		if e.Unit == unit {
+			l = append(l, regexp.MustCompile(`\[\d\d+\]`).ReplaceAllString(e.Format("short", m.Host().Name()), "[N]"))
+		}
+	}
+	return l
+}
+
+func TestServiceReadsItsUnitFile(t *testing.T) {
+	lab(t, func(_ *kernel.World, m *Machine) {
+		if err := m.Systemd().Start("good.service"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := m.Systemd().Stop("good.service"); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"Dec 01 10:00:00 cka-w1 systemd[1]: Started good.service - A good service.",
+			`Dec 01 10:00:00 cka-w1 good[N]: argv ["--one" "--two=2" "a b" "last"], A=a b`,
+			"Dec 01 10:01:00 cka-w1 systemd[1]: Stopping good.service - A good service...",
+			"Dec 01 10:01:00 cka-w1 good[N]: bye",
+			"Dec 01 10:01:00 cka-w1 systemd[1]: good.service: Deactivated successfully.",
+			"Dec 01 10:01:00 cka-w1 systemd[1]: Stopped good.service - A good service.",
+		}
+		got := lines(m, "good.service")
+		// the service's first line and systemd's may come in either order, as on a real machine
+		if len(got) > 1 && strings.Contains(got[0], "argv") {
+			got[0], got[1] = got[1], got[0]
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+func TestRestartUntilTheLimit(t *testing.T) {
+	lab(t, func(_ *kernel.World, m *Machine) {
+		s := m.Systemd()
+		s.Start("bad.service")
+		time.Sleep(1500 * time.Millisecond)
+		if st := s.Status("bad.service"); st.Active != systemd.Activating || st.Sub != "auto-restart" || st.Result != "exit-code" {
+			t.Errorf("%s (%s) %s", st.Active, st.Sub, st.Result)
+		}
+		time.Sleep(time.Minute)
+		st := s.Status("bad.service")
+		if st.Active != systemd.Activating && st.Sub != "running" && st.Active != systemd.Active {
+			t.Errorf("restarts every 3 s, four in 10 s, are below the limit: %s %s", st.Active, st.Result)
+		}
+		// with a restart at once the limit is hit
+		f := m.Files(kernel.Root)
+		f.WriteFile("/usr/lib/systemd/system/bad.service", []byte("[Service]\nExecStart=/usr/bin/bad\nRestart=on-failure\n"), 0o644)
+		if !s.Status("bad.service").NeedReload {
+			t.Error("a changed unit file goes unnoticed")
+		}
+		s.Reload()
+		time.Sleep(time.Minute)
+		st = s.Status("bad.service")
+		if st.Active != systemd.Failed || st.Result != "start-limit-hit" {
+			t.Errorf("%s, %s", st.Active, st.Result)
+		}
+		all := strings.Join(lines(m, "bad.service"), "\n")
+		for _, want := range []string{
+			"bad[N]: exiting with 1", "bad.service: Main process exited, code=exited, status=1/FAILURE", "bad.service: Failed with result 'exit-code'.",
+			"bad.service: Scheduled restart job, restart counter is at 1.", "bad.service: Start request repeated too quickly.", "Failed to start bad.service.",
+		} {
+			if !strings.Contains(all, want) {
+				t.Errorf("no line %q in\n%s", want, all)
+			}
+		}
+	})
+}
+
+func TestMissingProgramAndMask(t *testing.T) {
+	lab(t, func(_ *kernel.World, m *Machine) {
+		s, f := m.Systemd(), m.Files(kernel.Root)
+		f.Remove("/usr/bin/good")
+		s.Start("good.service")
+		time.Sleep(time.Second)
+		if st := s.Status("good.service"); st.ExitStatus.Code != 203 || st.Sub != "auto-restart" {
+			t.Errorf("%+v", st)
+		}
+		all := strings.Join(lines(m, "good.service"), "\n")
+		for _, want := range []string{"(good)[N]: good.service: Failed to locate executable /usr/bin/good: No such file or directory", "status=203/EXEC"} {
+			if !strings.Contains(all, want) {
+				t.Errorf("no line %q in\n%s", want, all)
+			}
+		}
+		s.Stop("good.service")
+		if said, err := s.Mask("good.service"); err != nil || said[0] != "Created symlink /etc/systemd/system/good.service → /dev/null." {
+			t.Error(said, err)
+		}
+		var e *systemd.Error
+		if err := s.Start("good.service"); !errors.As(err, &e) || e.Text != "Unit good.service is masked." {
+			t.Errorf("%v", err)
+		}
+		if err := s.Start("none.service"); !errors.As(err, &e) || e.Text != "Unit none.service not found." || e.Code != 5 {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestRebootStartsWhatIsEnabled(t *testing.T) {
+	lab(t, func(w *kernel.World, m *Machine) {
+		s := m.Systemd()
+		said, err := s.Enable("good.service")
+		if err != nil || len(said) != 1 || said[0] != "Created symlink /etc/systemd/system/multi-user.target.wants/good.service → /usr/lib/systemd/system/good.service." {
+			t.Error(said, err)
+		}
+		s.Start("bad.service")
+		f := m.Files(kernel.Root)
+		f.WriteFile("/run/volatile", nil, 0o644)
+		f.WriteFile("/etc/sysctl.d/k8s.conf", []byte("net.ipv4.ip_forward = 1\n"), 0o644)
+		boot := m.BootID()
+		m.Reboot()
+		time.Sleep(time.Minute)
+		if st := s.Status("good.service"); st.Active != systemd.Active {
+			t.Errorf("enabled, but %s", st.Active)
+		}
+		if st := s.Status("bad.service"); st.Active != systemd.Inactive {
+			t.Errorf("not enabled, but %s", st.Active)
+		}
+		if _, err := f.Stat("/run/volatile"); !errors.Is(err, fs.ErrNotExist) {
+			t.Error("/run survived a reboot")
+		}
+		if b, _ := f.ReadFile("/proc/sys/net/ipv4/ip_forward"); string(b) != "1\n" {
+			t.Errorf("ip_forward is %q", b)
+		}
+		if m.BootID() == boot || len(m.Journal().Boots()) != 2 {
+			t.Error("there was no second boot")
+		}
+		m.PowerOff()
+		time.Sleep(time.Hour)
+		if m.PoweredOn() || len(m.Host().Processes.List()) != 0 {
+			t.Error("it is still on")
+		}
+		if _, err := m.Start(kernel.Spec{Argv: []string{"/usr/bin/good"}}); err == nil {
+			t.Error("a process was started on a machine without power")
+		}
+	})
+}
+
+func TestThawCarriesOnSilently(t *testing.T) {
+	parts := kernel.Parts{}
+	var before []string
+	var pid int
+	lab(t, func(w *kernel.World, m *Machine) {
+		m.Systemd().Start("good.service")
+		m.Systemd().Start("bad.service")
+		m.Files(kernel.Root).WriteFile("/root/notes", []byte("x"), 0o600)
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		w.Freeze(kernel.NewRecorder(nil)).Apply(parts)
+		before = lines(m, "good.service")
+		pid = m.Systemd().Status("good.service").MainPID
+	})
+	synctest.Test(t, func(t *testing.T) {
+		date, err := kernel.DateOf(parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(date))
+		w := kernel.NewWorld(0)
+		m := newLab(w)
+		defer m.Crash()
+		if err := w.Thaw(parts); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		st := m.Systemd().Status("good.service")
+		if st.Active != systemd.Active || st.MainPID != pid || m.Host().Processes.Find(pid) == nil {
+			t.Errorf("%+v", st)
+		}
+		if d := cmp.Diff(before, lines(m, "good.service")); d != "" {
+			t.Error("the thaw shows: " + d)
+		}
+		if d := w.Freeze(kernel.NewRecorder(parts)); len(d.Changed) != 0 || len(d.Removed) != 0 {
+			for n := range d.Changed {
+				t.Errorf("a thaw changed %s", n)
+			}
+			t.Error(d.Removed)
+		}
+		time.Sleep(2 * time.Second) // bad's restart was due 0.5 s before the thaw plus 2 s
+		if st := m.Systemd().Status("bad.service"); st.Restarts != 1 || st.Active != systemd.Active {
+			t.Errorf("bad: %+v", st)
+		}
+	})
+}
+
+func TestUsers(t *testing.T) {
+	lab(t, func(_ *kernel.World, m *Machine) {
+		u, ok := m.LookupUser("candidate")
+		if !ok || u.Cred.UID != 1000 || u.Home != "/home/candidate" || len(u.Cred.Groups) != 3 {
+			t.Errorf("%+v", u)
+		}
+		if _, err := m.Files(u.Cred).ReadFile("/etc/shadow"); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("candidate reads /etc/shadow: %v", err)
+		}
+		if err := m.Files(u.Cred).WriteFile("/home/candidate/x", nil, 0o644); err != nil {
+			t.Error(err)
+		}
+	})
+}

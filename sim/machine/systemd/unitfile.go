@@ -1,0 +1,225 @@
+package systemd
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"ckadrill/sim/kernel"
+)
+
+// searchPath is where unit files are looked for; the first one wins.
+var searchPath = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"}
+
+// Setting is one assignment of a unit file.
+type Setting struct{ Section, Key, Value string }
+
+// Definition is a unit as it was read from its file and drop-ins.
+type Definition struct {
+	Name     string
+	Fragment string // "" when there is no file
+	DropIns  []string
+	Settings []Setting
+	Masked   bool
+	// Problems are the lines that systemd complains about in the journal.
+	Problems []string
+	// stamp changes when any of the files does.
+	Stamp string
+}
+
+// read finds and reads a unit. Found is false when there is neither a file nor a mask.
+func read(files kernel.Files, name string) (d *Definition, found bool) {
+	d = &Definition{Name: name}
+	var stamp strings.Builder
+	for _, dir := range searchPath {
+		f := path.Join(dir, name)
+		if target, err := files.Readlink(f); err == nil && target == "/dev/null" {
+			d.Fragment, d.Masked = f, true
+			return d, true
+		}
+		b, err := files.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		if real, err := files.EvalSymlinks(f); err == nil {
+			f = real
+		}
+		d.Fragment = f
+		d.parse(f, b)
+		fmt.Fprintf(&stamp, "%s %x ", f, b)
+		break
+	}
+	// drop-ins of all directories are read in the order of their names; of equal names the first directory's counts
+	dropins := map[string]string{}
+	for _, dir := range searchPath {
+		l, err := files.ReadDir(path.Join(dir, name+".d"))
+		if err != nil {
+			continue
+		}
+		for _, e := range l {
+			if _, ok := dropins[e.Name()]; !ok && strings.HasSuffix(e.Name(), ".conf") {
+				dropins[e.Name()] = path.Join(dir, name+".d", e.Name())
+			}
+		}
+	}
+	names := make([]string, 0, len(dropins))
+	for n := range dropins {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		b, err := files.ReadFile(dropins[n])
+		if err != nil {
+			continue
+		}
+		d.DropIns = append(d.DropIns, dropins[n])
+		d.parse(dropins[n], b)
+		fmt.Fprintf(&stamp, "%s %x ", dropins[n], b)
+	}
+	d.Stamp = stamp.String()
+	return d, d.Fragment != ""
+}
+
+func (d *Definition) parse(file string, b []byte) {
+	section := ""
+	lines := strings.Split(string(b), "\n")
+	for n := 0; n < len(lines); n++ {
+		start := n + 1
+		l := strings.TrimSpace(lines[n])
+		if l == "" || l[0] == '#' || l[0] == ';' {
+			continue
+		}
+		for strings.HasSuffix(l, "\\") && n+1 < len(lines) {
+			n++
+			next := strings.TrimSpace(lines[n])
+			if next != "" && (next[0] == '#' || next[0] == ';') {
+				continue
+			}
+			l = strings.TrimSuffix(l, "\\") + " " + next
+		}
+		if l[0] == '[' && strings.HasSuffix(l, "]") {
+			section = l[1 : len(l)-1]
+			continue
+		}
+		key, value, ok := strings.Cut(l, "=")
+		if !ok {
+			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Missing '=', ignoring line.", file, start))
+			continue
+		}
+		if section == "" {
+			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Assignment outside of section. Ignoring.", file, start))
+			continue
+		}
+		key = strings.TrimSpace(key)
+		if !known(section, key) {
+			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Unknown key name '%s' in section '%s', ignoring.", file, start, key, section))
+			continue
+		}
+		d.Settings = append(d.Settings, Setting{section, key, strings.TrimSpace(value)})
+	}
+}
+
+// all returns the values of a list-like key: an empty assignment resets what came before.
+func (d *Definition) all(section, key string) []string {
+	var l []string
+	for _, s := range d.Settings {
+		if s.Section != section || s.Key != key {
+			continue
+		}
+		if s.Value == "" {
+			l = nil
+			continue
+		}
+		l = append(l, s.Value)
+	}
+	return l
+}
+
+// get returns the last value of a key, or a default.
+func (d *Definition) get(section, key, def string) string {
+	for i := len(d.Settings) - 1; i >= 0; i-- {
+		if s := d.Settings[i]; s.Section == section && s.Key == key {
+			if s.Value == "" {
+				return def
+			}
+			return s.Value
+		}
+	}
+	return def
+}
+
+// words returns the names in all values of a key that holds a list of units.
+func (d *Definition) words(section, key string) []string {
+	var l []string
+	for _, v := range d.all(section, key) {
+		l = append(l, strings.Fields(v)...)
+	}
+	return l
+}
+
+// Description is what systemctl shows behind the unit's name.
+func (d *Definition) Description() string { return d.get("Unit", "Description", d.Name) }
+
+// Documentation lists the unit's documentation URIs.
+func (d *Definition) Documentation() []string { return d.words("Unit", "Documentation") }
+
+// Label is how systemd names the unit in its messages.
+func (d *Definition) Label() string {
+	if desc := d.Description(); desc != d.Name {
+		return d.Name + " - " + desc
+	}
+	return d.Name
+}
+
+// unit file keys that are understood, or accepted because they do not show in a simulation. systemd logs any other.
+var knownKeys = map[string][]string{
+	"Unit": {"Description", "Documentation", "After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "PartOf", "Conflicts", "ConditionPathExists",
+		"ConditionPathIsDirectory", "ConditionFileNotEmpty", "AssertPathExists", "StartLimitIntervalSec", "StartLimitInterval", "StartLimitBurst", "StartLimitAction", "DefaultDependencies", "IgnoreOnIsolate", "OnFailure",
+		"AllowIsolate", "RefuseManualStart", "RefuseManualStop", "ConditionVirtualization", "ConditionCapability", "RequiresMountsFor", "StopWhenUnneeded", "SourcePath"},
+	"Service": {"Type", "ExecStart", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost", "ExecReload", "ExecCondition", "Environment", "EnvironmentFile", "PassEnvironment", "Restart", "RestartSec", "RestartSteps", "RestartMaxDelaySec", "StartLimitInterval", "StartLimitIntervalSec",
+		"StartLimitBurst", "TimeoutStartSec", "TimeoutStopSec", "TimeoutSec", "KillMode", "KillSignal", "SendSIGKILL", "User", "Group", "WorkingDirectory", "RemainAfterExit", "PIDFile", "SuccessExitStatus", "RestartPreventExitStatus",
+		"LimitNOFILE", "LimitNPROC", "LimitCORE", "LimitMEMLOCK", "TasksMax", "Delegate", "OOMScoreAdjust", "Slice", "Nice", "CPUAccounting", "MemoryAccounting", "IOAccounting", "MemoryMax", "MemoryHigh", "CPUQuota", "CPUWeight", "UMask", "StandardOutput",
+		"StandardError", "StandardInput", "SyslogIdentifier", "PrivateTmp", "ProtectSystem", "ProtectHome", "NoNewPrivileges", "CapabilityBoundingSet", "AmbientCapabilities", "RuntimeDirectory", "StateDirectory", "LogsDirectory",
+		"RuntimeDirectoryMode", "RuntimeDirectoryPreserve", "IgnoreSIGPIPE", "NotifyAccess", "WatchdogSec", "BusName", "RootDirectory", "ReadOnlyPaths", "ReadWritePaths", "InaccessiblePaths", "DeviceAllow", "DevicePolicy", "Sockets", "GuessMainPID", "OOMPolicy", "SELinuxContext"},
+	"Install": {"WantedBy", "RequiredBy", "Alias", "Also", "DefaultInstance"},
+	"Socket":  nil, "Timer": nil, "Mount": nil, "Path": nil, "Swap": nil, "Slice": nil,
+}
+
+func known(section, key string) bool {
+	if strings.HasPrefix(section, "X-") || strings.HasPrefix(key, "X-") {
+		return true
+	}
+	keys, ok := knownKeys[section]
+	if !ok {
+		return true // systemd complains about the section itself, once; it ignores the key
+	}
+	return keys == nil || slices.Contains(keys, key)
+}
+
+// exists says whether a path of a Condition or Assert is there; a "!" before it asks for the opposite.
+func exists(files kernel.Files, p string) bool {
+	p, not := strings.CutPrefix(p, "!")
+	_, err := files.Stat(strings.TrimPrefix(p, "|"))
+	return (err == nil) != not
+}
+
+// enabledLinks lists the names of directories below the search path in which a symlink to the unit stands.
+func enabledLinks(files kernel.Files, name string) []string {
+	var l []string
+	dirs, err := files.ReadDir("/etc/systemd/system")
+	if err != nil {
+		return nil
+	}
+	for _, d := range dirs {
+		if !d.IsDir() || !strings.HasSuffix(d.Name(), ".wants") && !strings.HasSuffix(d.Name(), ".requires") {
+			continue
+		}
+		link := path.Join("/etc/systemd/system", d.Name(), name)
+		if i, err := files.Lstat(link); err == nil && i.Mode()&fs.ModeSymlink != 0 {
+			l = append(l, link)
+		}
+	}
+	return l
+}

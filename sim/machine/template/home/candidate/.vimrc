@@ -1,0 +1,3 @@
+set expandtab
+set tabstop=2
+set shiftwidth=2
