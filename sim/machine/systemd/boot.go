@@ -12,9 +12,7 @@ import (
 
 // Run makes p the machine's init process: everything that the manager does happens in its name and ends with it.
 func (m *Manager) Run(p *kernel.Process) {
-	m.mu.Lock()
-	m.init = p
-	m.mu.Unlock()
+	m.init.Store(p)
 }
 
 // Boot starts what the default target wants, in the order that After= asks for. It returns when all start jobs are done.
@@ -122,7 +120,7 @@ func (m *Manager) Halt() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.units = map[string]*unit{}
-	m.init = nil
+	m.init.Store(nil)
 }
 
 type frozenUnit struct {

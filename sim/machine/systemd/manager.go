@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -31,7 +32,7 @@ type Manager struct {
 	cfg   Config
 	mu    sync.Mutex
 	units map[string]*unit
-	init  *kernel.Process
+	init  atomic.Pointer[kernel.Process]
 }
 
 type hostKey struct{}

@@ -235,7 +235,7 @@ func (m *Manager) limited(u *unit) bool {
 
 // prepare makes the environment and the frame of a service's processes.
 func (m *Manager) prepare(d *Definition) ([]string, kernel.Spec, error) {
-	spec := kernel.Spec{Unit: d.Name, Parent: m.init, Dir: d.get("Service", "WorkingDirectory", "/")}
+	spec := kernel.Spec{Unit: d.Name, Parent: m.init.Load(), Dir: d.get("Service", "WorkingDirectory", "/")}
 	user := d.get("Service", "User", "")
 	home := ""
 	if user != "" {
@@ -328,8 +328,8 @@ func (m *Manager) watch(u *unit, ended chan struct{}) {
 
 // background runs f as part of the machine's init process, which ends when the machine goes down.
 func (m *Manager) background(f func()) {
-	if m.init != nil {
-		m.init.Go(f)
+	if p := m.init.Load(); p != nil {
+		p.Go(f)
 	}
 }
 
@@ -338,7 +338,7 @@ func (m *Manager) exited(u *unit, st kernel.Status, ended chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer close(ended)
-	if u.ended != ended || m.init == nil || !m.init.Alive() {
+	if p := m.init.Load(); u.ended != ended || p == nil || !p.Alive() {
 		return
 	}
 	w, d, name := m.cfg.World, u.def, u.name
