@@ -31,11 +31,16 @@ func (f *files) SetUmask(m fs.FileMode) {
 
 // View is the mount namespace that some [kernel.Files] of this package belong to.
 func ViewOf(k kernel.Files) (*View, bool) {
-	f, ok := k.(*files)
-	if !ok {
-		return nil, false
+	for {
+		switch f := k.(type) {
+		case *files:
+			return f.v, true
+		case interface{ Unwrap() kernel.Files }: // a layer over the tree, such as a shell's open descriptors
+			k = f.Unwrap()
+		default:
+			return nil, false
+		}
 	}
-	return f.v, true
 }
 
 func fail(op, name string, err error) error {
