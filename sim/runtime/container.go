@@ -225,7 +225,8 @@ func (c *Containerd) exited(k *container, b *sandbox, proc *kernel.Process, stop
 		return
 	}
 	k.proc, k.Pid = nil, 0
-	reported := b.shim != nil && b.shim.Alive() || c.daemon != nil && c.daemon.p.Alive()
+	// Nobody is left to report it when the machine loses its power.
+	reported := c.m.PoweredOn() && (b.shim != nil && b.shim.Alive() || c.daemon != nil && c.daemon.p.Alive())
 	if reported {
 		k.FinishedAt, k.ExitCode = time.Now().UnixNano(), int32(status.ExitCode())
 		if k.cgroup.killed() {

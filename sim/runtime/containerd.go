@@ -41,6 +41,7 @@ type Containerd struct {
 	dev        *filesystem.Tree // sealed
 	daemon     *daemon          // nil while it does not run
 	watchers   map[*eventWatcher]bool
+	thawed     bool // and not yet resumed
 }
 
 type attachKey struct{}

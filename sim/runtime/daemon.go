@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/machine/systemd"
 	"ckadrill/sim/runtime/images"
 )
 
@@ -155,6 +156,9 @@ func (d *daemon) run() int {
 			w.close()
 		}
 	})
+	if err := c.Resume(); err != nil {
+		d.log.line("error", "failed to recover state", "error", err)
+	}
 	c.recover()
 	go d.serve(l)
 	if !quiet {
@@ -169,6 +173,7 @@ func (d *daemon) run() int {
 		}
 		d.log.line("info", fmt.Sprintf("containerd successfully booted in %fs", time.Since(start).Seconds()))
 	}
+	systemd.Notify(p, "READY=1")
 	select {
 	case <-stop:
 	case <-p.Context().Done():

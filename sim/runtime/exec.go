@@ -40,6 +40,26 @@ func (r *RuntimeClient) ExecInContainer(ctx context.Context, e Exec) (int, error
 	return call(ctx, r.ch, (*service).exec, e)
 }
 
+// CheckExec is what a CRI client's Exec does before it streams: it finds the container and sees that it runs.
+func (r *RuntimeClient) CheckExec(ctx context.Context, id string, cmd []string) error {
+	_, err := call(ctx, r.ch, func(s *service, _ context.Context, id string) (struct{}, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		k, err := s.containerByID(id)
+		if err != nil {
+			return struct{}{}, fmt.Errorf("failed to find container %q in store: %w", id, err)
+		}
+		if st := k.state(); st != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			return struct{}{}, fmt.Errorf("container is in %s state", stateName(st))
+		}
+		return struct{}{}, nil
+	}, id)
+	if err != nil {
+		logFailure(err, "Exec cmd from runtime service failed", "containerID", id, "cmd", cmd)
+	}
+	return err
+}
+
 func (s *service) exec(ctx context.Context, e Exec) (int, error) {
 	code, err := s.execIn(ctx, e)
 	if err != nil {

@@ -143,11 +143,13 @@ func inNode(t *testing.T, f func(n *node)) {
 		files.MkdirAll("/opt/cni/bin", 0o755)
 		files.MkdirAll("/usr/bin", 0o755)
 		files.WriteFile("/usr/bin/containerd", kernel.Executable("containerd"), 0o755)
+		files.WriteFile("/usr/lib/systemd/system/containerd.service", []byte("[Unit]\nDescription=containerd container runtime\n[Service]\nExecStart=/usr/bin/containerd\nType=notify\nKillMode=process\n"), 0o644)
 		for _, p := range []string{"loopback", "bridge", "portmap"} {
 			files.WriteFile("/opt/cni/bin/"+p, kernel.Executable("cni-"+p), 0o755)
 		}
 		n.c.AddImage("registry.k8s.io/pause:3.10.1")
 		n.c.AddImage("busybox:1.36")
+		n.m.Boot()
 		n.start()
 		defer n.kill()
 		f(n)
@@ -159,32 +161,58 @@ func newNode(t *testing.T, w *kernel.World) *node {
 	n.fabric = network.NewFabric(w)
 	n.fabric.AddGateway(netip.MustParsePrefix("192.168.122.1/24"))
 	n.m = machine.New(w, "cka-w1", machine.Options{})
-	n.m.Host().Processes.SetNext(1000)
-	n.fabric.AddMachine("cka-w1", netip.MustParsePrefix("192.168.122.12/24")).Attach(n.m.Host())
+	space := n.fabric.AddMachine("cka-w1", netip.MustParsePrefix("192.168.122.12/24"))
+	space.Attach(n.m.Host())
+	n.m.SetNetwork(space)
+	n.m.OnPower(func(on bool) {
+		if on {
+			space.PowerOn()
+		} else {
+			space.PowerOff()
+		}
+	})
 	n.c = New(n.m, Options{})
 	testPrograms(w)
 	return n
 }
 
+// start starts containerd by systemd, and a client.
 func (n *node) start() {
 	n.t.Helper()
-	main, _ := n.w.Programs.Find("containerd")
-	n.daemon = n.m.Host().Processes.Start(kernel.Spec{Argv: []string{"/usr/bin/containerd"}, Files: n.m.Files(kernel.Root), Net: network.Of(n.m.Host()), Stdout: &n.log, Stderr: &n.log, Unit: "containerd.service"}, main)
-	n.client = n.m.Host().Processes.Start(kernel.Spec{Argv: []string{"client"}, Files: n.m.Files(kernel.Root), Net: network.Of(n.m.Host()), Log: &n.log}, func(p *kernel.Process) int { <-p.Context().Done(); return 0 })
-	time.Sleep(time.Second)
-	if !n.daemon.Alive() {
-		n.t.Fatalf("containerd ended: %s", n.log.String())
+	if err := n.m.Systemd().Start("containerd.service"); err != nil {
+		n.t.Fatalf("%v\n%s", err, n.journal())
 	}
+	n.enter()
+}
+
+// enter finds the running containerd and starts a client.
+func (n *node) enter() {
+	n.t.Helper()
+	n.daemon = nil
+	for _, p := range n.m.Host().Processes.List() {
+		if p.Name() == "containerd" {
+			n.daemon = p
+		}
+	}
+	if n.daemon == nil {
+		n.t.Fatalf("no containerd runs:\n%s", n.journal())
+	}
+	n.client = n.m.Host().Processes.Start(kernel.Spec{Argv: []string{"client"}, Files: n.m.Files(kernel.Root), Net: network.Of(n.m.Host()), Log: &n.log}, func(p *kernel.Process) int { <-p.Context().Done(); return 0 })
 }
 
 // kill ends every process, so that the bubble can end.
 func (n *node) kill() {
-	for range 3 {
-		for _, p := range n.m.Host().Processes.List() {
-			p.Signal(kernel.SIGKILL)
-		}
-		time.Sleep(time.Second)
+	n.m.Crash()
+	time.Sleep(time.Minute)
+}
+
+// journal is what containerd has logged.
+func (n *node) journal() string {
+	var b strings.Builder
+	for _, e := range n.m.Journal().After(0) {
+		fmt.Fprintf(&b, "%s: %s\n", e.Identifier, e.Message)
 	}
+	return b.String()
 }
 
 // connect gives the services to f, called as the client process.
@@ -201,7 +229,7 @@ func (n *node) as(f func(ctx context.Context, r *RuntimeClient, i internalapi.Im
 		i.Close()
 	})
 	if n.t.Failed() {
-		n.t.Logf("log:\n%s", n.log.String())
+		n.t.Logf("client:\n%s\njournal:\n%s", n.log.String(), n.journal())
 	}
 }
 
@@ -290,7 +318,7 @@ func TestPodLivesAndDies(t *testing.T) {
 			if l, _ := r.ListPodSandbox(ctx, nil); len(l) != 0 {
 				t.Errorf("sandboxes %v", l)
 			}
-			if ps := n.m.Host().Processes.List(); len(ps) != 2 {
+			if ps := n.m.Host().Processes.List(); len(ps) != 3 { // init, containerd, the client
 				t.Errorf("%d processes are left", len(ps))
 			}
 		})
@@ -412,8 +440,9 @@ func TestContainerdStops(t *testing.T) {
 			}
 			r = c.(*RuntimeClient)
 		})
-		n.daemon.Signal(kernel.SIGTERM)
-		n.daemon.Wait()
+		if err := n.m.Systemd().Stop("containerd.service"); err != nil {
+			t.Fatal(err)
+		}
 		const gone = `rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /var/run/containerd/containerd.sock: connect: no such file or directory"`
 		if _, err := r.ListContainers(n.client.Context(), nil); err == nil || err.Error() != gone {
 			t.Error(err)
@@ -443,10 +472,8 @@ func TestMachineLosesPower(t *testing.T) {
 		n.as(func(ctx context.Context, r *RuntimeClient, _ internalapi.ImageManagerService) {
 			_, id, _ = run(ctx, r, "web", nil, "sh", "-c", "wait")
 		})
-		n.daemon.Signal(kernel.SIGKILL)
-		network.Of(n.m.Host()).PowerOff()
 		n.kill()
-		network.Of(n.m.Host()).PowerOn()
+		n.m.Boot()
 		n.start()
 		n.as(func(ctx context.Context, r *RuntimeClient, _ internalapi.ImageManagerService) {
 			st, err := r.ContainerStatus(ctx, id, false)

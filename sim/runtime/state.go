@@ -146,6 +146,7 @@ func (c *Containerd) Freeze(s *kernel.Snapshot) {
 func (c *Containerd) Thaw(parts kernel.Parts) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.thawed = true
 	clear(c.sandboxes)
 	clear(c.containers)
 	clear(c.images)

@@ -139,9 +139,15 @@ func (c *Containerd) recover() {
 }
 
 // Resume starts the processes of sandboxes and containers that ran when the world was frozen, with their old numbers and
-// silently. It is called after the machine's state and the network have been thawed and before its daemons start.
+// silently. It is called once the machine's state and the network have been thawed; a containerd that is resumed itself
+// calls it too, and only the first call acts.
 func (c *Containerd) Resume() error {
 	c.mu.Lock()
+	if !c.thawed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.thawed = false
 	var sandboxes []*sandbox
 	for _, b := range c.sandboxes {
 		if b.Pid != 0 {
