@@ -1,0 +1,211 @@
+package kubectl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	cmdconfig "k8s.io/kubectl/pkg/cmd/config"
+)
+
+// kubeconfigFiles are the machine's kubeconfigs without --kubeconfig: those of $KUBECONFIG, or ~/.kube/config.
+func (i *invocation) kubeconfigFiles() (files []string, fromEnv bool) {
+	for _, f := range strings.Split(i.p.Getenv("KUBECONFIG"), ":") {
+		if f != "" && !contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	if len(files) > 0 {
+		return files, true
+	}
+	return []string{path.Join(i.home(), ".kube", "config")}, false
+}
+
+func contains(l []string, s string) bool {
+	for _, x := range l {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// kubeconfig is a copy of the kubeconfig that upstream would find. Several are merged by upstream's rules into one.
+func (i *invocation) kubeconfig() string {
+	files, _ := i.kubeconfigFiles()
+	var copies []string
+	for _, f := range files {
+		if _, err := i.p.Files.Stat(i.p.Path(f)); err == nil {
+			copies = append(copies, i.kubeconfigCopy(f))
+		}
+	}
+	switch len(copies) {
+	case 0: // an empty one, or upstream would look for the host's
+		return i.m.content("", "empty-kubeconfig", []byte("apiVersion: v1\nkind: Config\n"))
+	case 1:
+		return copies[0]
+	}
+	c, err := (&clientcmd.ClientConfigLoadingRules{Precedence: copies, WarnIfAllMissing: false}).Load()
+	if err == nil {
+		var b []byte
+		if b, err = clientcmd.Write(*c); err == nil {
+			return i.m.content(strings.Join(files, ":"), "merged-kubeconfig", b)
+		}
+	}
+	return copies[0] // upstream reports what is wrong with it
+}
+
+// explicitKubeconfig is a copy of the file that --kubeconfig names.
+func (i *invocation) explicitKubeconfig(f string) string {
+	if f == "" {
+		return f
+	}
+	i.m.writeBack(f)
+	return i.kubeconfigCopy(f)
+}
+
+// kubeconfigCopy mirrors a kubeconfig, and the files that it names by full or relative names.
+func (i *invocation) kubeconfigCopy(f string) string {
+	if _, err := i.p.ReadFile(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = &fs.PathError{Op: pe.Op, Path: i.p.Path(f), Err: pe.Err}
+		}
+		fatal(fmt.Sprintf("error: error loading config file \"%s\": %v", i.p.Path(f), err), 1)
+	}
+	host := i.m.file(f)
+	b, err := os.ReadFile(host)
+	if err != nil {
+		return host
+	}
+	c, err := clientcmd.Load(b)
+	if err != nil {
+		return host
+	}
+	dir := path.Dir(i.p.Path(f))
+	changed := false
+	name := func(s *string) {
+		if *s == "" {
+			return
+		}
+		full := *s
+		if !path.IsAbs(full) {
+			full = path.Join(dir, full)
+		}
+		copy := i.m.file(full)
+		if path.IsAbs(*s) {
+			*s, changed = copy, true
+		}
+	}
+	for _, k := range c.Clusters {
+		name(&k.CertificateAuthority)
+	}
+	for _, u := range c.AuthInfos {
+		name(&u.ClientCertificate)
+		name(&u.ClientKey)
+		name(&u.TokenFile)
+	}
+	if changed {
+		rewriteNames(host, b, i.m)
+	}
+	return host
+}
+
+// rewriteNames gives the files that a kubeconfig names by full names those of their copies, in place, so that all else in
+// it stays as it was written.
+func rewriteNames(host string, b []byte, m *mirror) {
+	lines := strings.Split(string(b), "\n")
+	for n, l := range lines {
+		key, v, ok := strings.Cut(strings.TrimLeft(l, " -"), ":")
+		v = strings.Trim(strings.TrimSpace(v), `"'`)
+		switch {
+		case !ok || !path.IsAbs(v):
+		case key == "certificate-authority", key == "client-certificate", key == "client-key", key == "tokenFile":
+			lines[n] = strings.Replace(l, v, m.hostName(path.Clean(v)), 1)
+		}
+	}
+	info, err := os.Stat(host)
+	if err == nil {
+		os.WriteFile(host, []byte(strings.Join(lines, "\n")), 0o600)
+		os.Chtimes(host, info.ModTime(), info.ModTime())
+	}
+}
+
+// configEnv numbers the environment variables through which "kubectl config" is told where its files are.
+var configEnv atomic.Int64
+
+// replaceConfig has "kubectl config" work on copies of the machine's files, which are written back.
+func (i *invocation) replaceConfig() {
+	files, fromEnv := i.kubeconfigFiles()
+	var copies []string
+	for _, f := range files {
+		copies = append(copies, i.kubeconfigCopy(f))
+		i.m.writeBack(f)
+	}
+	po := clientcmd.NewDefaultPathOptions()
+	po.EnvVar = ""
+	po.GlobalFile = copies[0]
+	po.LoadingRules = &clientcmd.ClientConfigLoadingRules{Precedence: copies}
+	if fromEnv {
+		po.EnvVar = fmt.Sprintf("CKADRILL_KUBECONFIG_%d", configEnv.Add(1))
+		os.Setenv(po.EnvVar, strings.Join(copies, string(filepath.ListSeparator)))
+		i.p.OnExit(func() { os.Unsetenv(po.EnvVar) })
+	}
+	i.root.RemoveCommand(i.find("config"))
+	i.root.AddCommand(cmdconfig.NewCmdConfig(i.f, po, i.streams))
+}
+
+// inCluster says whether the process runs in a Pod and has no kubeconfig, as upstream's in-cluster rules ask.
+func (i *invocation) inCluster() bool {
+	if i.p.Getenv("KUBERNETES_SERVICE_HOST") == "" || i.p.Getenv("KUBERNETES_SERVICE_PORT") == "" {
+		return false
+	}
+	if _, err := i.p.Files.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token"); err != nil {
+		return false
+	}
+	c, err := i.flags.ToRawKubeConfigLoader().RawConfig()
+	return err == nil && isEmpty(&c)
+}
+
+func isEmpty(c *clientcmdapi.Config) bool {
+	return len(c.Clusters) == 0 && len(c.AuthInfos) == 0 && len(c.Contexts) == 0
+}
+
+// inline reads the copies of certificates, keys and tokens into a client configuration.
+func inline(c *rest.Config) error {
+	for _, f := range []struct {
+		name *string
+		data *[]byte
+	}{{&c.CAFile, &c.CAData}, {&c.CertFile, &c.CertData}, {&c.KeyFile, &c.KeyData}} {
+		if *f.name == "" {
+			continue
+		}
+		if len(*f.data) == 0 {
+			b, err := os.ReadFile(*f.name)
+			if err != nil {
+				return err
+			}
+			*f.data = b
+		}
+		*f.name = ""
+	}
+	if c.BearerTokenFile != "" {
+		if c.BearerToken == "" {
+			b, err := os.ReadFile(c.BearerTokenFile)
+			if err != nil {
+				return err
+			}
+			c.BearerToken = strings.TrimSpace(string(b))
+		}
+		c.BearerTokenFile = ""
+	}
+	return nil
+}

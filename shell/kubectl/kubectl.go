@@ -1,0 +1,168 @@
+package kubectl
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	"k8s.io/kubectl/pkg/cmd"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"ckadrill/sim/kernel"
+)
+
+// Register provides the program "kubectl".
+func Register(w *kernel.World) { w.Programs.Register("kubectl", Main) }
+
+// invocation is one run of kubectl.
+type invocation struct {
+	p       *kernel.Process
+	m       *mirror
+	streams genericiooptions.IOStreams
+	flags   *genericclioptions.ConfigFlags
+	f       cmdutil.Factory
+	root    *cobra.Command
+	level   int // -v
+	warned  warnings
+}
+
+type invocationKey struct{}
+
+// stderrOf is where a process's errors go, without the names of private copies.
+func stderrOf(p *kernel.Process) io.Writer {
+	if i, ok := p.Value(invocationKey{}).(*invocation); ok {
+		return i.streams.ErrOut
+	}
+	return p.Stderr
+}
+
+// building serialises the making of command trees: upstream keeps some of it in variables of the host process.
+var building sync.Mutex
+
+// Main is the program "kubectl".
+func Main(p *kernel.Process) int {
+	tame()
+	i := &invocation{p: p, m: newMirror(p)}
+	i.streams = genericiooptions.IOStreams{In: p.Stdin, Out: cleaner{i.m, p.Stdout}, ErrOut: cleaner{i.m, p.Stderr}}
+	p.Log = cleaner{i.m, p.Log}
+	i.warned = rest.NewWarningWriter(i.streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+	p.SetValue(invocationKey{}, i)
+	p.OnExit(i.m.close)
+	defer i.writeBack()
+	i.build()
+	if code, done := i.plugin(); done {
+		return code
+	}
+	if err := i.execute(); err != nil {
+		cmdutil.CheckErr(err)
+		return 1
+	}
+	return 0
+}
+
+func (i *invocation) writeBack() {
+	if err := i.m.finish(); err != nil {
+		fatal("error: "+err.Error(), 1)
+	}
+}
+
+// build makes upstream's command tree and puts our own commands where upstream's would touch the host.
+func (i *invocation) build() {
+	building.Lock()
+	defer building.Unlock()
+	i.flags = genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50.0).WithWarningPrinter(i.streams)
+	cache, config := noCache, i.kubeconfig()
+	i.flags.CacheDir, i.flags.KubeConfig = &cache, &config
+	i.flags.WrapConfigFn = i.wrapConfig
+	args := i.p.Argv
+	if len(args) > 0 {
+		args = append([]string{"kubectl"}, args[1:]...)
+	}
+	i.root = cmd.NewKubectlCommand(cmd.KubectlOptions{Arguments: i.preferences(args), ConfigFlags: i.flags, IOStreams: i.streams})
+	i.f = cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(i.flags))
+	i.root.SetArgs(i.p.Argv[1:])
+	i.root.SetIn(i.streams.In)
+	i.root.SetOut(i.streams.Out)
+	i.root.SetErr(i.streams.ErrOut)
+	i.flag("kubeconfig", "")
+	logs.AddFlags(i.root.PersistentFlags())
+	i.replaceCommands()
+	i.mapFlags(i.root)
+}
+
+// flag hides the private copy's name from the default value that help shows.
+func (i *invocation) flag(name, def string) {
+	if f := i.root.PersistentFlags().Lookup(name); f != nil {
+		f.DefValue = def
+	}
+}
+
+// preferences has kubectl read ~/.kube/kuberc of the machine.
+func (i *invocation) preferences(args []string) []string {
+	for _, a := range args {
+		if a == "--kuberc" || strings.HasPrefix(a, "--kuberc=") || a == "--" {
+			return args
+		}
+	}
+	file := i.p.Getenv("KUBERC")
+	if file == "off" || len(args) < 2 {
+		return args
+	}
+	if file == "" {
+		file = path.Join(i.home(), ".kube", "kuberc")
+	}
+	if _, err := i.p.Files.Stat(i.p.Path(file)); err != nil {
+		return args
+	}
+	return append([]string{args[0], "--kuberc=" + i.m.file(file)}, args[1:]...)
+}
+
+func (i *invocation) home() string {
+	if h := i.p.Getenv("HOME"); h != "" {
+		return h
+	}
+	return "/"
+}
+
+// execute is component-base/cli.RunNoErrOutput without its start of klog, which belongs to the host process.
+func (i *invocation) execute() error {
+	i.root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
+	if !i.root.SilenceUsage {
+		i.root.SilenceUsage = true
+		i.root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+			c.SilenceUsage = false
+			return err
+		})
+	}
+	i.root.SilenceErrors = true
+	return i.root.Execute()
+}
+
+// find returns a command of the tree by its path.
+func (i *invocation) find(names ...string) *cobra.Command {
+	c := i.root
+	for _, n := range names {
+		var next *cobra.Command
+		for _, x := range c.Commands() {
+			if x.Name() == n {
+				next = x
+			}
+		}
+		if next == nil {
+			panic(fmt.Sprintf("kubectl: upstream has no command %q any more", names))
+		}
+		c = next
+	}
+	return c
+}
+
+// refuse says that something is not simulated and ends the process.
+func refuse(what string) { fatal("error: ckadrill does not simulate "+what+" yet", 1) }

@@ -1,0 +1,79 @@
+package kubectl
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/network"
+)
+
+// tame brings what kubectl's code shares with the whole host process under the world's rule, once.
+var tame = sync.OnceFunc(func() {
+	// A fatal error ends the simulated process that it happens in.
+	cmdutil.BehaviorOnFatal(fatal)
+	// Upstream looks for plugins, for git and for a home directory where these say; the machine's own are used instead.
+	for _, kv := range []string{"PATH=", "HOME=/nonexistent", "KUBECONFIG=", "KUBERNETES_MASTER=", "KUBECACHEDIR=" + noCache, "KUBERC="} {
+		k, v, _ := strings.Cut(kv, "=")
+		os.Setenv(k, v)
+	}
+	// Manifests by URL are fetched with the process-wide client: it dials as the process that asks.
+	t := http.DefaultTransport.(*http.Transport)
+	t.Proxy = nil
+	t.DisableKeepAlives = true
+	t.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+	t.DialContext = func(ctx context.Context, netw, address string) (net.Conn, error) {
+		p := kernel.Current()
+		if p == nil {
+			return nil, kernel.ErrDead
+		}
+		return dial(ctx, p, netw, address)
+	}
+	wrapLogs()
+})
+
+// noCache is a directory that can't be made, so kubectl keeps what it discovers in memory, as with an empty cache.
+const noCache = "/dev/null/ckadrill"
+
+// fatal prints an error as upstream does and ends the process of the calling goroutine.
+func fatal(msg string, code int) {
+	p := kernel.Current()
+	if p == nil {
+		return
+	}
+	if len(msg) > 0 {
+		if !strings.HasSuffix(msg, "\n") {
+			msg += "\n"
+		}
+		fmt.Fprint(stderrOf(p), msg)
+	}
+	p.Exit(code)
+}
+
+// dial connects to a host by name or address.
+func dial(ctx context.Context, p *kernel.Process, netw, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := network.Resolve(ctx, p, host)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: netw, Err: err}
+	}
+	for _, a := range addrs {
+		var c net.Conn
+		if c, err = p.Dial(ctx, netw, net.JoinHostPort(a.String(), port)); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
+}
