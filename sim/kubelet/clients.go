@@ -3,7 +3,6 @@ package kubelet
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	goruntime "runtime"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network/apiclient"
 )
 
 // Clients are the kubelet's connections to the API: for work, for events and for heartbeats, as upstream separates them.
@@ -36,9 +36,10 @@ func Connect(p *kernel.Process, c *rest.Config, s *options.KubeletServer) (*Clie
 	}
 	c.UserAgent = "kubelet/" + version(p) + " (linux/amd64) kubernetes/" + commit
 	c.WarningHandler = rest.NoWarnings{}
-	c.Dial = p.Dial
-	c.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return lifeline{p, rt} })
+	if err := apiclient.ConfigureREST(p, c); err != nil {
+		return nil, err
+	}
 	kube, err := kubernetes.NewForConfig(c)
 	if err != nil {
 		return nil, fmt.Errorf("failed to initialize kubelet client: %w", err)

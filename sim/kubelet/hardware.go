@@ -131,10 +131,10 @@ func (hardware) GetRequestedContainersInfo(string, cadvisorapiv2.RequestOptions)
 // versionKey is where a machine's installed version of the kubelet is attached to its host.
 type versionKey struct{}
 
-// defaultVersion is what a machine without package data runs; commit is upstream's placeholder for an unknown one.
+// defaultVersion is what a machine without package data runs; commit is what client-go says of a build that does not know its own.
 const (
 	defaultVersion = "v1.35.9"
-	commit         = "$Format:%H$"
+	commit         = "unknown"
 )
 
 // SetVersion says which version ("v1.35.9") the kubelet of a machine reports, whatever its packages say.

@@ -39,10 +39,10 @@ func init() {
 		return nil
 	}
 	scenarios["pods"] = func(b *testbed) error {
-		b.write("/etc/kubernetes/manifests/web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {role: web}}\nspec: {containers: [{name: web, image: nginx}]}\n")
+		b.write("/etc/kubernetes/manifests/web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {role: web}}\nspec: {containers: [{name: web, image: 'nginx:1.27', command: [sh, -c, trap;wait]}]}\n")
 		b.start()
 		time.Sleep(10 * time.Second)
-		pod := testPod("one", "busybox")
+		pod := testPod("one", "busybox:1.36")
 		if _, err := b.api.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{}); err != nil {
 			return err
 		}

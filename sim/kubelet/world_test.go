@@ -11,9 +11,12 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime/pprof"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,14 +30,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
-	internalapi "k8s.io/cri-api/pkg/apis"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	critest "k8s.io/cri-api/pkg/apis/testing"
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
 
 	"ckadrill/sim/kernel"
-	"ckadrill/sim/machine/filesystem"
+	"ckadrill/sim/machine"
 	"ckadrill/sim/network"
+	criruntime "ckadrill/sim/runtime"
 )
 
 // A kubelet leaves goroutines behind, so its bubble can not end inside "go test": each scenario runs in a process of its
@@ -48,9 +49,19 @@ func TestMain(m *testing.M) {
 	if name == "" {
 		os.Exit(m.Run())
 	}
+	if name := os.Getenv("CKADRILL_PROFILE"); name != "" {
+		f, err := os.Create(name)
+		if err != nil {
+			panic(err)
+		}
+		if err := pprof.StartCPUProfile(f); err != nil { // outside of the bubble, whose time it would hold
+			panic(err)
+		}
+	}
 	kernel.Run(1, time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), func(w *kernel.World) int {
 		b := newTestbed(w)
 		err := scenarios[name](b)
+		pprof.StopCPUProfile()
 		if err != nil || os.Getenv("CKADRILL_KUBELET_LOG") != "" {
 			fmt.Printf("--- log of the kubelet\n%s--- stray lines\n%s\n--- events\n%s", b.log.String(), strings.Join(kernel.StrayLines(), "\n"), b.events())
 		}
@@ -76,17 +87,16 @@ func runScenario(t *testing.T, name string) {
 	}
 }
 
-// testbed is a machine with a kubelet's files, a fake API and a fake CRI.
+// testbed is a machine with containerd and a kubelet's files, and a fake API.
 type testbed struct {
-	w     *kernel.World
-	host  *kernel.Host
-	files kernel.Files
-	net   kernel.Network
-	api   *fake.Clientset
-	cri   *critest.FakeRuntimeService
-	image *critest.FakeImageService
-	log   lockedBuffer
-	argv  []string
+	w      *kernel.World
+	m      *machine.Machine
+	c      *criruntime.Containerd
+	files  kernel.Files
+	api    *fake.Clientset
+	daemon *kernel.Process
+	log    lockedBuffer
+	argv   []string
 }
 
 type lockedBuffer struct {
@@ -124,8 +134,7 @@ staticPodPath: /etc/kubernetes/manifests
 `
 
 func newTestbed(w *kernel.World) *testbed {
-	b := &testbed{w: w, host: w.NewHost("cka-w1"), api: fake.NewClientset(), cri: critest.NewFakeRuntimeService(), image: critest.NewFakeImageService()}
-	b.cri.FakeStatus = &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Status: true}}}
+	b := &testbed{w: w, api: fake.NewClientset()}
 	b.api.PrependReactor("create", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if m, err := meta.Accessor(a.(clienttesting.CreateAction).GetObject()); err == nil {
 			if m.GetUID() == "" {
@@ -137,24 +146,32 @@ func newTestbed(w *kernel.World) *testbed {
 		}
 		return false, nil, nil
 	})
-	tree := filesystem.NewTree(w, "/dev/vda1", 20<<30)
-	view, err := filesystem.NewView([]filesystem.Mount{{Target: "/", Tree: tree}})
-	if err != nil {
-		panic(err)
+	f := network.NewFabric(w)
+	f.AddGateway(netip.MustParsePrefix("192.168.122.1/24"))
+	b.m = machine.New(w, "cka-w1", machine.Options{})
+	f.AddMachine("cka-w1", netip.MustParsePrefix("192.168.122.12/24")).Attach(b.m.Host())
+	b.files = b.m.Files(kernel.Root)
+	b.c = criruntime.New(b.m, criruntime.Options{})
+	for _, i := range []string{"busybox:1.36", "nginx:1.27", "registry.k8s.io/pause:3.10.1"} {
+		b.c.AddImage(i)
 	}
-	b.files = view.Files(kernel.Root)
-	ns := network.NewFabric(w).AddMachine("cka-w1", netip.MustParsePrefix("192.168.122.12/24"))
-	b.net = ns
+	testPrograms(w)
 	ca, key := selfSigned()
 	for name, content := range map[string]string{
-		"/var/lib/kubelet/config.yaml": testConfig, "/etc/kubernetes/pki/ca.crt": ca, "/etc/hosts": "127.0.0.1 localhost\n192.168.122.12 cka-w1\n",
-		"/etc/resolv.conf": "nameserver 192.168.122.1\nsearch lab\n", "/proc/meminfo": "MemTotal:        2097152 kB\n", "/etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+		"/var/lib/kubelet/config.yaml": testConfig, "/etc/kubernetes/pki/ca.crt": ca, "/etc/cni/net.d/10-bridge.conflist": `{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"bridge","bridge":"cni0"}]}`,
 		"/var/lib/kubelet/pki/kubelet-client-current.pem": ca + key,
 		"/etc/kubernetes/kubelet.conf":                    "apiVersion: v1\nkind: Config\nclusters: [{name: k, cluster: {server: 'https://192.168.122.11:6443'}}]\nusers: [{name: u, user: {client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem, client-key: /var/lib/kubelet/pki/kubelet-client-current.pem}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\ncurrent-context: c\n",
 	} {
 		b.write(name, content)
 	}
 	b.files.MkdirAll("/etc/kubernetes/manifests", 0o755)
+	b.files.MkdirAll("/opt/cni/bin", 0o755)
+	for file, program := range map[string]string{"/opt/cni/bin/bridge": "cni-bridge", "/opt/cni/bin/loopback": "cni-loopback", "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd"} {
+		if err := b.files.WriteFile(file, kernel.Executable(program), 0o755); err != nil {
+			panic(err)
+		}
+	}
+	b.startContainerd()
 	b.argv = []string{"/usr/bin/kubelet", "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf", "--kubeconfig=/etc/kubernetes/kubelet.conf", "--config=/var/lib/kubelet/config.yaml"}
 	return b
 }
@@ -177,18 +194,107 @@ func selfSigned() (cert, key string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: kd}))
 }
 
+func (b *testbed) spec(argv ...string) kernel.Spec {
+	return kernel.Spec{Argv: argv, Files: b.files, Net: network.Of(b.m.Host()), Unit: argv[0] + ".service", Dir: "/"}
+}
+
+func (b *testbed) startContainerd() {
+	main, _ := b.w.Programs.Find("containerd")
+	b.daemon = b.m.Host().Processes.Start(b.spec("/usr/bin/containerd"), main)
+	time.Sleep(time.Second)
+}
+
 // start starts the kubelet as systemd would.
-func (b *testbed) start() *kernel.Process {
+func (b *testbed) start() *kernel.Process { return b.startAt(time.Time{}) }
+
+// startAt starts the kubelet as a thaw would, if started is set.
+func (b *testbed) startAt(started time.Time) *kernel.Process {
 	seams := Seams{
 		API: func(*kernel.Process, *rest.Config, *options.KubeletServer) (*Clients, error) {
 			return &Clients{Kube: b.api, Heartbeat: b.api, Events: b.api.CoreV1()}, nil
 		},
-		CRI: func(*kernel.Process, string, time.Duration) (internalapi.RuntimeService, internalapi.ImageManagerService, error) {
-			return b.cri, b.image, nil
-		},
+		CRI: ConnectRuntime,
 	}
-	return b.host.Processes.Start(kernel.Spec{Argv: b.argv, Files: b.files, Net: b.net, Stdout: &b.log, Stderr: &b.log, Dir: "/", Unit: "kubelet.service"},
-		func(p *kernel.Process) int { return Main(p, seams) })
+	s := b.spec(b.argv...)
+	s.Stdout, s.Stderr, s.Started = &b.log, &b.log, started
+	return b.m.Host().Processes.Start(s, func(p *kernel.Process) int { return Main(p, seams) })
+}
+
+// testPrograms are what containers and the CNI run.
+func testPrograms(w *kernel.World) {
+	criruntime.Register(w)
+	w.Programs.Register("sh", testShell)
+	w.Programs.Register("cni-loopback", func(p *kernel.Process) int {
+		if p.Getenv("CNI_COMMAND") == "ADD" {
+			network.Of(p.Host()).Namespace(p.Getenv("CNI_NETNS")).ChangeLink("lo", func(l *network.Link) {
+				l.Up, l.Addresses = true, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}
+			})
+			p.Printf(`{"cniVersion":"0.3.1","interfaces":[{"name":"lo","sandbox":%q}],"ips":[{"version":"4","interface":0,"address":"127.0.0.1/8"}],"dns":{}}`, p.Getenv("CNI_NETNS"))
+		}
+		return 0
+	})
+	next := 1
+	w.Programs.Register("cni-bridge", func(p *kernel.Process) int {
+		if p.Getenv("CNI_COMMAND") != "ADD" {
+			return 0
+		}
+		next++
+		addr := fmt.Sprintf("10.244.1.%d/24", next)
+		host := network.Of(p.Host())
+		n := host.Namespace(p.Getenv("CNI_NETNS"))
+		host.AddLink(network.Link{Name: "cni0", Kind: network.Bridge, Up: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.1/24")}})
+		host.AddVeth("veth"+p.Getenv("CNI_CONTAINERID")[:8], "cni0", 1500, n, "eth0")
+		n.ChangeLink("eth0", func(l *network.Link) { l.Addresses = []netip.Prefix{netip.MustParsePrefix(addr)} })
+		p.Printf(`{"cniVersion":"1.0.0","interfaces":[{"name":"cni0"},{"name":"eth0","sandbox":%q}],"ips":[{"interface":1,"address":%q,"gateway":"10.244.1.1"}],"routes":[{"dst":"0.0.0.0/0"}],"dns":{}}`, p.Getenv("CNI_NETNS"), addr)
+		return 0
+	})
+}
+
+// testShell understands a few words: say, exit, sleep, wait, serve, cat, env, write, trap.
+func testShell(p *kernel.Process) int {
+	for _, c := range strings.Split(p.Argv[len(p.Argv)-1], ";") {
+		f := strings.Fields(c)
+		switch f[0] {
+		case "say":
+			p.Printf("%s\n", strings.Join(f[1:], " "))
+		case "exit":
+			n, _ := strconv.Atoi(f[1])
+			return n
+		case "sleep":
+			d, _ := time.ParseDuration(f[1])
+			p.Sleep(d)
+		case "wait":
+			<-p.Done()
+		case "trap":
+			p.Notify(kernel.SIGTERM, func() { p.Exit(0) })
+		case "cat":
+			b, err := p.ReadFile(f[1])
+			if err != nil {
+				p.Errorf("cat: %v\n", err)
+				return 1
+			}
+			p.Stdout.Write(b)
+		case "write":
+			if err := p.Files.WriteFile(f[1], []byte(strings.Join(f[2:], " ")), 0o644); err != nil {
+				return 1
+			}
+		case "env":
+			p.Printf("%s\n", strings.Join(p.Environ(), "\n"))
+		case "serve": // HTTP on a port: what /answer holds, or 200
+			l, err := p.Listen("tcp", ":"+f[1])
+			if err != nil {
+				return 1
+			}
+			network.Serve(l, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if b, err := p.ReadFile("/answer"); err == nil {
+					n, _ := strconv.Atoi(string(b))
+					w.WriteHeader(n)
+				}
+				fmt.Fprintln(w, "hello")
+			}))
+		}
+	}
+	return 0
 }
 
 func (b *testbed) events() string {
@@ -205,5 +311,5 @@ func testPod(name, image string) *v1.Pod {
 	grace := int64(30)
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
 		Spec: v1.PodSpec{NodeName: "cka-w1", RestartPolicy: v1.RestartPolicyAlways, EnableServiceLinks: &yes, TerminationGracePeriodSeconds: &grace, DNSPolicy: v1.DNSClusterFirst,
-			Containers: []v1.Container{{Name: "c", Image: image, ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile}}}}
+			Containers: []v1.Container{{Name: "c", Image: image, Command: []string{"sh", "-c", "trap;wait"}, ImagePullPolicy: v1.PullIfNotPresent, TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile}}}}
 }
