@@ -537,7 +537,11 @@ func (sh *Shell) describe(n string, all bool) []description {
 		l = append(l, description{"keyword", n + " is a shell keyword", ""})
 	}
 	if f := sh.funcs[n]; f != nil {
-		l = append(l, description{"function", n + " is a function\n" + functionText(n, f), ""})
+		text := n + " is a function\n" + functionText(n, f)
+		if sh.style != bashStyle {
+			text = n + " is a shell function"
+		}
+		l = append(l, description{"function", text, ""})
 	}
 	if sh.builtin(n) != nil || n == "exec" {
 		if specialBuiltins[n] && sh.style == dashStyle {

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path"
 	"strings"
-	"syscall"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -63,8 +60,12 @@ func (sh *Shell) call(call *syntax.CallExpr, redirs []*syntax.Redirect) {
 func (sh *Shell) assignFailed(err error) {
 	var ae assignError
 	if errors.As(err, &ae) {
-		sh.complain("%s", err)
+		sh.complain("%s", sh.styled(err.Error()))
 		sh.status = 1
+		if sh.style != bashStyle && !sh.interactive {
+			sh.status, sh.flow = 2, flowExit
+			return
+		}
 		if !sh.interactive {
 			sh.flow = flowAbort
 		}
@@ -122,9 +123,7 @@ func (sh *Shell) dispatch(args []string, assigns []*syntax.Assign) {
 }
 
 func (sh *Shell) callBuiltin(name string, bi builtin, args []string) {
-	sh.pipestatus = nil
 	sh.status = bi(sh, args)
-	sh.pipestatus = []int{sh.status}
 }
 
 func (sh *Shell) traceCall(args []string, assigns []*syntax.Assign) {
@@ -388,7 +387,6 @@ func (sh *Shell) find(name string) (string, error) {
 // external runs a command that is a file.
 func (sh *Shell) external(args []string) {
 	sh.status = sh.runExternal(args)
-	sh.pipestatus = []int{sh.status}
 }
 
 func (sh *Shell) runExternal(args []string) int {
@@ -827,12 +825,3 @@ func (sh *Shell) closeSubst(keep int) {
 		}
 	}
 }
-
-// openWrite is where a builtin's messages about files come from.
-func (sh *Shell) fileError(what, name string, err error) {
-	sh.complain("%s%s: %s", what, name, libc.Strerror(err))
-}
-
-var _ = os.O_RDONLY
-var _ = path.Base
-var _ = syscall.ENOENT

@@ -483,7 +483,36 @@ func functionText(name string, f *function) string {
 			text = "{ \n    " + inner + "\n}"
 		}
 	}
-	return name + " () \n" + text
+	return name + " () \n" + separate(text)
+}
+
+// separate ends the lines of a printed function as bash does: with a semicolon where another command of the same list follows.
+func separate(text string) string {
+	lines := strings.Split(text, "\n")
+	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
+	for i := 1; i+1 < len(lines); i++ {
+		line, next := lines[i], strings.TrimSpace(lines[i+1])
+		last := line[strings.LastIndexByte(line, ' ')+1:]
+		switch last {
+		case "then", "do", "else", "{", "(", "in", "&&", "||", "|", "&", ";;", ";":
+			continue
+		}
+		first, _, _ := strings.Cut(next, " ")
+		switch strings.TrimSuffix(first, ";") {
+		case "fi", "done", "}", ")", "esac", "else", "elif", ";;", "":
+			if first != "else" && first != "elif" && first != "fi" && first != "done" {
+				continue
+			}
+			if !strings.HasSuffix(line, ";") {
+				lines[i] = line + ";"
+			}
+			continue
+		}
+		if indent(line) == indent(lines[i+1]) && !strings.HasSuffix(line, ";") && line != "" {
+			lines[i] = line + ";"
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func builtinUnset(sh *Shell, args []string) int {

@@ -39,6 +39,9 @@ func (sh *Shell) stmt(st *syntax.Stmt) bool {
 		sh.noErrexit++
 	}
 	sh.command1(st)
+	if b, ok := st.Cmd.(*syntax.BinaryCmd); !ok || b.Op != syntax.Pipe && b.Op != syntax.PipeAll {
+		sh.pipestatus = []int{sh.status}
+	}
 	if st.Negated {
 		sh.noErrexit--
 		if sh.flow == flowNone || sh.flow == flowBreak || sh.flow == flowContinue {
@@ -146,9 +149,8 @@ func (sh *Shell) report(err error) {
 		if sh.style != bashStyle {
 			sh.status = 2
 		} else if !sh.interactive {
-			sh.status = 127
-			if strings.HasSuffix(fatal.text, "unbound variable") || strings.HasPrefix(fatal.text, "xrealloc") {
-				sh.status = 1
+			if sh.command {
+				sh.status = 127
 			}
 			if strings.HasPrefix(fatal.text, "xrealloc") {
 				sh.status = 2
@@ -161,7 +163,7 @@ func (sh *Shell) report(err error) {
 		}
 		return
 	default:
-		sh.complain("%s", err)
+		sh.complain("%s", sh.styled(err.Error()))
 	}
 	sh.status = 1
 	sh.flow = flowAbort
@@ -171,6 +173,23 @@ func (sh *Shell) report(err error) {
 			sh.flow = flowExit
 		}
 	}
+}
+
+// styled turns bash's words for an error into those of the shell.
+func (sh *Shell) styled(text string) string {
+	if sh.style == bashStyle {
+		return text
+	}
+	if name, ok := strings.CutSuffix(text, ": readonly variable"); ok {
+		return name + ": is read only"
+	}
+	if expr, _, ok := strings.Cut(text, ": division by 0"); ok {
+		if sh.style == ashStyle {
+			return "divide by zero"
+		}
+		return "arithmetic expression: division by zero: \"" + expr + "\""
+	}
+	return text
 }
 
 // softError is an error that fails only its own command, as in (( )) and [[ ]].

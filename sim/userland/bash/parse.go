@@ -140,9 +140,6 @@ func (sh *Shell) syntaxError(err error, src *source, what string) {
 		if sh.style != bashStyle {
 			sh.flow = flowAbort
 		}
-		if what == "eval" {
-			sh.status = 1
-		}
 	}
 	pos, text := errorPos(err)
 	lines := strings.Split(src.text, "\n")

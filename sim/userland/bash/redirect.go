@@ -50,6 +50,9 @@ func (sh *Shell) redirect(list []*syntax.Redirect) (*redirected, bool) {
 			}
 			r.undo()
 			sh.status = 1
+			if sh.style == dashStyle {
+				sh.status = 2
+			}
 			return nil, false
 		}
 	}

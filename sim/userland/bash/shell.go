@@ -344,6 +344,9 @@ func (sh *Shell) prefix() string {
 		return sh.zero + ": "
 	}
 	name := sh.zero
+	if sh.command && sh.function != "" {
+		name = "environment" // where bash believes a function of -c to come from
+	}
 	if v := sh.lookup("BASH_SOURCE"); sh.sourced > 0 && v != nil && len(v.Vals) > 0 {
 		name = v.Vals[0]
 	}

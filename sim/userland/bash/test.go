@@ -16,9 +16,6 @@ import (
 
 // testClause is [[ ... ]].
 func (sh *Shell) testClause(c *syntax.TestClause) {
-	if sh.opt['x'] {
-		sh.trace("[[ " + strings.TrimSpace(sh.textOf(c.X)) + " ]]")
-	}
 	yes, err := sh.testExpr(c.X)
 	if err != nil {
 		var bad badRegexp
@@ -38,6 +35,9 @@ func (sh *Shell) testExpr(x syntax.TestExpr) (bool, error) {
 	switch x := x.(type) {
 	case *syntax.Word:
 		s, err := sh.literal(x)
+		if err == nil {
+			sh.traceTest("-n", traceQuote(s))
+		}
 		return s != "", err
 	case *syntax.ParenTest:
 		return sh.testExpr(x.X)
@@ -54,6 +54,7 @@ func (sh *Shell) testExpr(x syntax.TestExpr) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		sh.traceTest(x.Op.String(), traceQuote(s))
 		return sh.fileTest(x.Op.String(), s)
 	case *syntax.BinaryTest:
 		return sh.binaryTest(x)
@@ -84,6 +85,7 @@ func (sh *Shell) binaryTest(x *syntax.BinaryTest) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		sh.traceTest(traceQuote(l), x.Op.String(), pat)
 		return sh.match(pat, l) == (x.Op != syntax.TsNoMatch), nil
 	case syntax.TsReMatch:
 		return sh.regexTest(l, rw)
@@ -92,6 +94,7 @@ func (sh *Shell) binaryTest(x *syntax.BinaryTest) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	sh.traceTest(traceQuote(l), x.Op.String(), traceQuote(r))
 	switch x.Op {
 	case syntax.TsBefore:
 		return l < r, nil
@@ -109,6 +112,13 @@ func (sh *Shell) binaryTest(x *syntax.BinaryTest) (bool, error) {
 		return false, err
 	}
 	return compareNumbers(x.Op.String(), a, b), nil
+}
+
+// traceTest prints one comparison of [[ ]] under set -x.
+func (sh *Shell) traceTest(words ...string) {
+	if sh.opt['x'] {
+		sh.trace("[[ " + strings.Join(words, " ") + " ]]")
+	}
 }
 
 func compareNumbers(op string, a, b int64) bool {

@@ -370,8 +370,8 @@ func builtinKill(sh *Shell, args []string) int {
 			status = 1
 			continue
 		}
-		if p == sh.p && sh.goroutine && sig != 0 {
-			p.Signal(sig)
+		if p == sh.p && sh.traps[signalShort(sig)] != "" && sig != kernel.SIGKILL {
+			sh.signals.add(sig) // its own trap runs at once
 			continue
 		}
 		if sig != 0 {

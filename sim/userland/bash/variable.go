@@ -209,6 +209,13 @@ func newScope() *scope { return &scope{vars: map[string]*variable{}} }
 
 // lookup finds a variable in the innermost scope that has it, without following a nameref.
 func (sh *Shell) lookup(name string) *variable {
+	if name == "PIPESTATUS" && sh.style == bashStyle {
+		v := &variable{Set: true, Kind: indexed}
+		for i, s := range sh.pipestatus {
+			v.setAt(i, strconv.Itoa(s))
+		}
+		return v
+	}
 	for i := len(sh.scopes) - 1; i >= 0; i-- {
 		if v, ok := sh.scopes[i].vars[name]; ok {
 			return v
