@@ -195,6 +195,14 @@ func (r *RuntimeClient) AttachContainer(ctx context.Context, id string, stdin io
 	_, err := call(ctx, r.ch, func(s *service, ctx context.Context, id string) (struct{}, error) {
 		return struct{}{}, s.attach(ctx, id, stdin, stdout, stderr, tty, resize)
 	}, id)
+	return unlessDone(ctx, err)
+}
+
+// unlessDone drops the error of a stream that its own client has ended.
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
 	return err
 }
 
@@ -256,7 +264,7 @@ func (r *RuntimeClient) PortForwardSandbox(ctx context.Context, id string, port 
 	_, err := call(ctx, r.ch, func(s *service, ctx context.Context, id string) (struct{}, error) {
 		return struct{}{}, s.portForward(ctx, id, port, stream)
 	}, id)
-	return err
+	return unlessDone(ctx, err)
 }
 
 func (s *service) portForward(ctx context.Context, id string, port int32, stream io.ReadWriter) error {
