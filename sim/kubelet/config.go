@@ -120,13 +120,20 @@ func cgroupV1(p *kernel.Process) bool {
 	return err == nil
 }
 
-func loadConfigFile(p *kernel.Process, name string) (*kubeletconfig.KubeletConfiguration, error) {
+func loadConfigFile(p *kernel.Process, name string) (kc *kubeletconfig.KubeletConfiguration, err error) {
+	defer func() {
+		// Upstream's defaulting panics over an unknown feature gate: the real process dies with status 2.
+		if e := recover(); e != nil {
+			p.Errorf("panic: %v\n\ngoroutine 1 [running]:\n", e)
+			kc, err = nil, finished(2)
+		}
+	}()
 	const errFmt = "failed to load Kubelet config file %s, error %v"
 	loader, err := configfiles.NewFsLoader(configFiles{p}, p.Path(name))
 	if err != nil {
 		return nil, fmt.Errorf(errFmt, name, err)
 	}
-	kc, err := loader.Load(context.Background())
+	kc, err = loader.Load(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf(errFmt, name, err)
 	}

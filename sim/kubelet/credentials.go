@@ -16,7 +16,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -132,26 +131,31 @@ func stillValid(p *kernel.Process, name string) (bool, error) {
 	}
 	c, err := loadKubeconfig(p, name)
 	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("unable to read existing bootstrap client config from %s: %v", name, err))
+		unhandled(p, 232, fmt.Errorf("unable to read existing bootstrap client config from %s: %v", name, err))
 		return false, nil
 	}
 	if _, err := tls.X509KeyPair(c.CertData, c.KeyData); err != nil {
-		utilruntime.HandleError(fmt.Errorf("unable to load TLS configuration from existing bootstrap client config read from %s: %v", name, err))
+		unhandled(p, 243, fmt.Errorf("unable to load TLS configuration from existing bootstrap client config read from %s: %v", name, err))
 		return false, nil
 	}
 	certs, err := certutil.ParseCertsPEM(c.CertData)
 	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("unable to load TLS certificates from existing bootstrap client config read from %s: %v", name, err))
+		unhandled(p, 248, fmt.Errorf("unable to load TLS certificates from existing bootstrap client config read from %s: %v", name, err))
 		return false, nil
 	}
 	now := time.Now()
 	for _, cert := range certs {
 		if now.After(cert.NotAfter) {
-			logAt(p, "bootstrap.go", 265).Error(fmt.Errorf("part of the existing bootstrap client certificate in %s is expired: %v", name, cert.NotAfter), "Unhandled Error")
+			unhandled(p, 265, fmt.Errorf("part of the existing bootstrap client certificate in %s is expired: %v", name, cert.NotAfter))
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// unhandled is upstream's utilruntime.HandleError, at a line of its bootstrap.go.
+func unhandled(p *kernel.Process, line int, err error) {
+	logAt(p, "bootstrap.go", line).WithName("UnhandledError").Error(err, "Unhandled Error")
 }
 
 // bootstrap requests a client certificate with the bootstrap kubeconfig's credentials and writes the certificate

@@ -88,7 +88,7 @@ func (n *node) serve(auth server.AuthInterface) {
 	p, kc := n.p, &n.s.KubeletConfiguration
 	address := net.JoinHostPort(kc.Address, strconv.Itoa(int(kc.Port)))
 	logAt(p, "server.go", 180).Info("Starting to listen", "address", kc.Address, "port", kc.Port)
-	l, err := p.Listen("tcp", listenAddress(address))
+	l, err := p.Listen("tcp", address)
 	if err != nil {
 		logAt(p, "server.go", 211).Error(err, "Failed to listen and serve")
 		p.Exit(1)
@@ -108,9 +108,6 @@ func (n *node) serve(auth server.AuthInterface) {
 		p.Exit(1)
 	}
 }
-
-// listenAddress writes the wildcard as Go's net package listens on it: for both families.
-func listenAddress(a string) string { return strings.Replace(a, "0.0.0.0:", "[::]:", 1) }
 
 // pairReader serves the certificate that the files hold now, as upstream's file manager reloads it.
 type pairReader struct {
