@@ -37,7 +37,6 @@ http {
 `
 	nginxDefaultConf = `server {
     listen       80;
-    listen  [::]:80;
     server_name  localhost;
 
     #access_log  /var/log/nginx/host.access.log  main;

@@ -44,13 +44,13 @@ var netshootCommands = []string{"bash", "curl", "dig", "host", "jq", "nslookup",
 func Set(name string) []File {
 	switch name {
 	case "busybox":
-		return commands(BusyboxApplets, []File{
+		return busybox([]File{
 			{Path: "/etc/passwd", Content: busyboxPasswd}, {Path: "/etc/group", Content: busyboxGroup}, {Path: "/etc/shadow", Mode: 0o640, Content: "root:*::0:::::\n"},
 			{Path: "/root", Mode: fs.ModeDir | 0o700}, {Path: "/home", Mode: dir, UID: 65534, GID: 65534}, {Path: "/tmp", Mode: tmp}, {Path: "/var/spool/mail", Mode: dir}, {Path: "/var/www", Mode: dir},
 			{Path: "/lib64", Mode: dir}, {Path: "/lib", Mode: dir}, {Path: "/etc/network/if-up.d", Mode: dir}, {Path: "/etc/localtime", Content: "TZif2\x00\nUTC0\n"},
 		})
 	case "alpine":
-		return commands(BusyboxApplets, []File{
+		return busybox([]File{
 			{Path: "/etc/passwd", Content: alpinePasswd}, {Path: "/etc/group", Content: alpineGroup}, {Path: "/etc/alpine-release", Content: "3.22.2\n"},
 			{Path: "/etc/os-release", Content: "NAME=\"Alpine Linux\"\nID=alpine\nVERSION_ID=3.22.2\nPRETTY_NAME=\"Alpine Linux v3.22\"\nHOME_URL=\"https://alpinelinux.org/\"\nBUG_REPORT_URL=\"https://gitlab.alpinelinux.org/alpine/aports/-/issues\"\n"},
 			{Path: "/root", Mode: fs.ModeDir | 0o700}, {Path: "/home", Mode: dir}, {Path: "/tmp", Mode: tmp}, {Path: "/var/log", Mode: dir}, {Path: "/opt", Mode: dir}, {Path: "/srv", Mode: dir},
@@ -88,6 +88,21 @@ func commands(byDir map[string][]string, files []File) []File {
 	for _, d := range sortedKeys(byDir) {
 		for _, c := range byDir[d] {
 			files = append(files, File{Path: d + "/" + c, Program: c})
+		}
+	}
+	return files
+}
+
+// ownApplets are busybox's applets whose options and messages are not those of the command of that name on a machine.
+var ownApplets = map[string]bool{"nc": true, "nslookup": true, "ping": true, "wget": true}
+
+// busybox installs the applets.
+func busybox(files []File) []File {
+	before := len(files)
+	files = commands(BusyboxApplets, files)
+	for i := range files[before:] {
+		if f := &files[before+i]; ownApplets[f.Program] {
+			f.Program = "busybox-" + f.Program
 		}
 	}
 	return files
