@@ -112,6 +112,15 @@ func testShell(p *kernel.Process) int {
 				p.Errorf("%v\n", err)
 				return 1
 			}
+		case "copy":
+			b, err := p.ReadFile(f[1])
+			if err == nil {
+				err = p.Files.WriteFile(p.Path(f[2]), b, 0o644)
+			}
+			if err != nil {
+				p.Errorf("%v\n", err)
+				return 1
+			}
 		case "eat":
 			p.SetMemory(1 << 30)
 		case "hostname":

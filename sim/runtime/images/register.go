@@ -9,4 +9,10 @@ import "ckadrill/sim/kernel"
 func Register(ps *kernel.Programs) {
 	ps.Register("pause", pause)
 	ps.Register("go-runner", goRunner)
+	ps.Register("nginx", nginx)
+	ps.Register("nginx-entrypoint", nginxEntrypoint)
+	ps.Register("apache-httpd", httpd)
+	ps.Register("redis-server", redisServer)
+	ps.Register("redis-cli", redisCLI)
+	ps.Register("agnhost", agnhost)
 }
