@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -34,9 +35,45 @@ type Exec struct {
 	Timeout  time.Duration // 0: none
 }
 
+// gate lets output through to a caller's writer until the caller has gone.
+type gate struct {
+	closed  atomic.Bool
+	written atomic.Int64 // orders finished writes before what the caller does after it has gone
+}
+
+func (g *gate) close() {
+	g.closed.Store(true)
+	g.written.Load()
+}
+
+// through is w behind the gate; nil stays nil.
+func (g *gate) through(w io.Writer) io.Writer {
+	if w == nil {
+		return nil
+	}
+	return gatedWriter{g, w}
+}
+
+type gatedWriter struct {
+	g *gate
+	w io.Writer
+}
+
+func (w gatedWriter) Write(b []byte) (int, error) {
+	if w.g.closed.Load() {
+		return len(b), nil
+	}
+	n, err := w.w.Write(b)
+	w.g.written.Add(1)
+	return n, err
+}
+
 // ExecInContainer runs a command in a container through the daemon that the client is connected to, and returns its exit
 // code. An error means that it could not be run; its text is containerd's.
 func (r *RuntimeClient) ExecInContainer(ctx context.Context, e Exec) (int, error) {
+	var g gate
+	defer g.close()
+	e.Stdout, e.Stderr = g.through(e.Stdout), g.through(e.Stderr)
 	return call(ctx, r.ch, (*service).exec, e)
 }
 
@@ -192,6 +229,9 @@ func (a *attachedStream) end() {
 // AttachContainer joins the streams of a container's first process until that ends, the input ends it (StdinOnce), or ctx is
 // done.
 func (r *RuntimeClient) AttachContainer(ctx context.Context, id string, stdin io.Reader, stdout, stderr io.Writer, tty bool, resize <-chan Size) error {
+	var g gate
+	defer g.close()
+	stdout, stderr = g.through(stdout), g.through(stderr)
 	_, err := call(ctx, r.ch, func(s *service, ctx context.Context, id string) (struct{}, error) {
 		return struct{}{}, s.attach(ctx, id, stdin, stdout, stderr, tty, resize)
 	}, id)

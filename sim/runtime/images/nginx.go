@@ -325,11 +325,11 @@ func (n *nginxServer) master(quiet bool) int {
 			n.log("notice", "signal 10 (SIGUSR1) received, reopening logs")
 		case kernel.SIGQUIT:
 			n.log("notice", "signal 3 (SIGQUIT) received, shutting down")
-			n.stopWorkers("gracefully shutting down")
+			n.stopWorkers(n.setWorkers(nil), "gracefully shutting down")
 			return n.exit()
 		default:
 			n.log("notice", "signal %d (%s) received, exiting", int(e.sig), e.sig)
-			n.stopWorkers("")
+			n.stopWorkers(n.setWorkers(nil), "")
 			return n.exit()
 		}
 	}
@@ -365,8 +365,29 @@ func (n *nginxServer) startWorkers(quiet bool) {
 		if !quiet {
 			n.log("notice", "start worker process %d", w.OwnPID())
 		}
+		n.mu.Lock()
 		n.workers = append(n.workers, w)
+		n.mu.Unlock()
 	}
+}
+
+// setWorkers changes the worker processes that the master knows, and returns those before.
+func (n *nginxServer) setWorkers(l []*kernel.Process) []*kernel.Process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old := n.workers
+	n.workers = l
+	return old
+}
+
+// worker is the pid of the worker process that serves a connection.
+func (n *nginxServer) worker(connection int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.workers) == 0 {
+		return n.p.OwnPID()
+	}
+	return n.workers[connection%len(n.workers)].OwnPID()
 }
 
 func (n *nginxServer) processors() int {
@@ -377,8 +398,8 @@ func (n *nginxServer) processors() int {
 	return max(1, strings.Count(string(b), "processor\t"))
 }
 
-func (n *nginxServer) stopWorkers(how string) {
-	for _, w := range n.workers {
+func (n *nginxServer) stopWorkers(workers []*kernel.Process, how string) {
+	for _, w := range workers {
 		pid := w.OwnPID()
 		if how != "" {
 			n.logAs(pid, "notice", "%s", how)
@@ -390,7 +411,6 @@ func (n *nginxServer) stopWorkers(how string) {
 		n.log("notice", "signal 17 (SIGCHLD) received from %d", pid)
 		n.log("notice", "worker process %d exited with code 0", pid)
 	}
-	n.workers = nil
 }
 
 // reload reads the configuration again; if it is wrong the old one stays.
@@ -404,18 +424,14 @@ func (n *nginxServer) reload() {
 		return
 	}
 	n.log("notice", "reconfiguring")
-	old := n.workers
 	n.mu.Lock()
 	n.site = site
 	n.mu.Unlock()
-	n.workers = nil
+	old := n.setWorkers(nil)
 	n.log("notice", "using the \"epoll\" event method")
 	n.log("notice", "start worker processes")
 	n.startWorkers(false)
-	fresh := n.workers
-	n.workers = old
-	n.stopWorkers("gracefully shutting down")
-	n.workers = fresh
+	n.stopWorkers(old, "gracefully shutting down")
 }
 
 // listen opens the sockets of a site that are not open yet, and closes those that it has no use for.

@@ -640,10 +640,7 @@ func (e *exchange) logError(format string, a ...any) {
 	if e.v != nil && len(e.v.names) > 0 {
 		name = e.v.names[0]
 	}
-	pid := e.s.n.p.OwnPID()
-	if w := e.s.n.workers; len(w) > 0 {
-		pid = w[e.serial%len(w)].OwnPID()
-	}
+	pid := e.s.n.worker(e.serial)
 	text := fmt.Sprintf("*%d %s, client: %s, server: %s, request: %q, host: %q", e.serial, fmt.Sprintf(format, a...), e.client(), name, e.request(), e.r.Host)
 	if ref := e.r.Referer(); ref != "" {
 		text += fmt.Sprintf(", referrer: %q", ref)
