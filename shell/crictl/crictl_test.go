@@ -41,7 +41,7 @@ func inNode(t *testing.T, f func(n *node)) {
 		m.SetNetwork(space)
 		runtime.Register(w)
 		Register(w)
-		w.Programs.Register("sh", func(p *kernel.Process) int {
+		w.Programs.Register("ash", func(p *kernel.Process) int {
 			switch p.Argv[len(p.Argv)-1] {
 			case "two":
 				p.Printf("one\n")

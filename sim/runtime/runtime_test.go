@@ -40,7 +40,8 @@ func testPrograms(w *kernel.World) {
 	Register(w)
 	idle := func(p *kernel.Process) int { <-p.Context().Done(); return 0 }
 	w.Programs.Register("sleep", idle)
-	w.Programs.Register("sh", testShell)
+	w.Programs.Register("ash", testShell)
+	w.Programs.Register("dash", testShell)
 	w.Programs.Register("cni-loopback", func(p *kernel.Process) int {
 		if p.Getenv("CNI_COMMAND") == "ADD" {
 			n := network.Of(p.Host()).Namespace(p.Getenv("CNI_NETNS"))

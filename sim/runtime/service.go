@@ -25,13 +25,20 @@ func logged[R any](s *service, before string, after func(R) string, failed strin
 	return r, err
 }
 
-// metadata prints as the generated protobuf code does with %+v.
+// sandboxMetadata and containerMetadata print as a protobuf message's text form, without the fields that are empty.
 func sandboxMetadata(m *runtimeapi.PodSandboxMetadata) string {
-	return fmt.Sprintf("&PodSandboxMetadata{Name:%s,Uid:%s,Namespace:%s,Attempt:%d,}", m.GetName(), m.GetUid(), m.GetNamespace(), m.GetAttempt())
+	return fmt.Sprintf("name:%q uid:%q namespace:%q", m.GetName(), m.GetUid(), m.GetNamespace()) + attempt(m.GetAttempt())
 }
 
 func containerMetadata(m *runtimeapi.ContainerMetadata) string {
-	return fmt.Sprintf("&ContainerMetadata{Name:%s,Attempt:%d,}", m.GetName(), m.GetAttempt())
+	return fmt.Sprintf("name:%q", m.GetName()) + attempt(m.GetAttempt())
+}
+
+func attempt(n uint32) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" attempt:%d", n)
 }
 
 func (s *service) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {

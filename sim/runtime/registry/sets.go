@@ -44,13 +44,13 @@ var netshootCommands = []string{"bash", "curl", "dig", "host", "jq", "nslookup",
 func Set(name string) []File {
 	switch name {
 	case "busybox":
-		return busybox([]File{
+		return commands(BusyboxApplets, busyboxPrograms, []File{
 			{Path: "/etc/passwd", Content: busyboxPasswd}, {Path: "/etc/group", Content: busyboxGroup}, {Path: "/etc/shadow", Mode: 0o640, Content: "root:*::0:::::\n"},
 			{Path: "/root", Mode: fs.ModeDir | 0o700}, {Path: "/home", Mode: dir, UID: 65534, GID: 65534}, {Path: "/tmp", Mode: tmp}, {Path: "/var/spool/mail", Mode: dir}, {Path: "/var/www", Mode: dir},
 			{Path: "/lib64", Mode: dir}, {Path: "/lib", Mode: dir}, {Path: "/etc/network/if-up.d", Mode: dir}, {Path: "/etc/localtime", Content: "TZif2\x00\nUTC0\n"},
 		})
 	case "alpine":
-		return busybox([]File{
+		return commands(BusyboxApplets, busyboxPrograms, []File{
 			{Path: "/etc/passwd", Content: alpinePasswd}, {Path: "/etc/group", Content: alpineGroup}, {Path: "/etc/alpine-release", Content: "3.22.2\n"},
 			{Path: "/etc/os-release", Content: "NAME=\"Alpine Linux\"\nID=alpine\nVERSION_ID=3.22.2\nPRETTY_NAME=\"Alpine Linux v3.22\"\nHOME_URL=\"https://alpinelinux.org/\"\nBUG_REPORT_URL=\"https://gitlab.alpinelinux.org/alpine/aports/-/issues\"\n"},
 			{Path: "/root", Mode: fs.ModeDir | 0o700}, {Path: "/home", Mode: dir}, {Path: "/tmp", Mode: tmp}, {Path: "/var/log", Mode: dir}, {Path: "/opt", Mode: dir}, {Path: "/srv", Mode: dir},
@@ -63,7 +63,7 @@ func Set(name string) []File {
 		}
 		return files
 	case "debian", "debian-slim":
-		return commands(DebianCommands, []File{
+		return commands(DebianCommands, debianPrograms, []File{
 			{Path: "/bin", Link: "usr/bin"}, {Path: "/sbin", Link: "usr/sbin"}, {Path: "/lib", Link: "usr/lib"}, {Path: "/usr/lib", Mode: dir},
 			{Path: "/etc/passwd", Content: debianPasswd}, {Path: "/etc/group", Content: debianGroup}, {Path: "/etc/debian_version", Content: "12.12\n"},
 			{Path: "/etc/os-release", Content: "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nVERSION=\"12 (bookworm)\"\nVERSION_CODENAME=bookworm\nID=debian\nHOME_URL=\"https://www.debian.org/\"\nSUPPORT_URL=\"https://www.debian.org/support\"\nBUG_REPORT_URL=\"https://bugs.debian.org/\"\n"},
@@ -84,25 +84,20 @@ func Set(name string) []File {
 
 const tmp = fs.ModeDir | fs.ModeSticky | 0o777
 
-func commands(byDir map[string][]string, files []File) []File {
+// The registered programs behind commands whose options and messages are not those of the same name on a machine.
+var (
+	busyboxPrograms = map[string]string{"sh": "ash", "wget": "busybox-wget", "nslookup": "busybox-nslookup", "nc": "busybox-nc", "ping": "busybox-ping", "ping6": "busybox-ping"}
+	debianPrograms  = map[string]string{"sh": "dash"}
+)
+
+func commands(byDir map[string][]string, programs map[string]string, files []File) []File {
 	for _, d := range sortedKeys(byDir) {
 		for _, c := range byDir[d] {
-			files = append(files, File{Path: d + "/" + c, Program: c})
-		}
-	}
-	return files
-}
-
-// ownApplets are busybox's applets whose options and messages are not those of the command of that name on a machine.
-var ownApplets = map[string]bool{"nc": true, "nslookup": true, "ping": true, "wget": true}
-
-// busybox installs the applets.
-func busybox(files []File) []File {
-	before := len(files)
-	files = commands(BusyboxApplets, files)
-	for i := range files[before:] {
-		if f := &files[before+i]; ownApplets[f.Program] {
-			f.Program = "busybox-" + f.Program
+			program := c
+			if p := programs[c]; p != "" {
+				program = p
+			}
+			files = append(files, File{Path: d + "/" + c, Program: program})
 		}
 	}
 	return files
