@@ -75,9 +75,14 @@ func defaultConfig() *daemonConfig {
 	}
 }
 
+// fileReader is the part of a tree that a configuration is read through.
+type fileReader interface {
+	ReadFile(name string) ([]byte, error)
+}
+
 // loadConfig reads a configuration file as containerd's cmd/containerd/server/config does, with its error texts. The last
 // result is a line to log before such an error.
-func loadConfig(files kernel.Files, name string) (*daemonConfig, *configWarning, error) {
+func loadConfig(files fileReader, name string) (*daemonConfig, *configWarning, error) {
 	c := defaultConfig()
 	content, err := files.ReadFile(name)
 	if err != nil {

@@ -88,6 +88,9 @@ func (s *service) createContainer(ctx context.Context, r *runtimeapi.CreateConta
 	if sig := config.GetStopSignal(); sig != runtimeapi.Signal_RUNTIME_DEFAULT {
 		k.StopSignal = sig.String()
 	}
+	if err := kernel.SleepContext(ctx, createDelay); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	k.CreatedAt = time.Now().UnixNano()
 	s.containers[k.ID] = k
@@ -98,7 +101,7 @@ func (s *service) createContainer(ctx context.Context, r *runtimeapi.CreateConta
 	return &runtimeapi.CreateContainerResponse{ContainerId: k.ID}, nil
 }
 
-func (s *service) startContainer(_ context.Context, r *runtimeapi.StartContainerRequest) (_ *runtimeapi.StartContainerResponse, rerr error) {
+func (s *service) startContainer(ctx context.Context, r *runtimeapi.StartContainerRequest) (_ *runtimeapi.StartContainerResponse, rerr error) {
 	k, err := s.find(r.ContainerId)
 	if err != nil {
 		return nil, err
@@ -135,6 +138,14 @@ func (s *service) startContainer(_ context.Context, r *runtimeapi.StartContainer
 	if !ready {
 		return nil, fmt.Errorf("sandbox container %q is not running", k.SandboxID)
 	}
+	if o := k.Config.GetLinux().GetSecurityContext().GetNamespaceOptions(); o.GetPid() == runtimeapi.NamespaceMode_TARGET {
+		if err := s.checkTarget(k.SandboxID, o.TargetId); err != nil {
+			return nil, fmt.Errorf("invalid target container: %w", err)
+		}
+	}
+	if err := kernel.SleepContext(ctx, startDelay); err != nil {
+		return nil, err
+	}
 	if err := s.openIO(k, false); err != nil {
 		return nil, fmt.Errorf("failed to create containerd task: %w", err)
 	}
@@ -144,6 +155,22 @@ func (s *service) startContainer(_ context.Context, r *runtimeapi.StartContainer
 	}
 	s.emit(k.ID, k.SandboxID, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return &runtimeapi.StartContainerResponse{}, nil
+}
+
+// checkTarget sees that a container's pid namespace can be joined.
+func (s *service) checkTarget(sandboxID, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := s.containerByID(id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("container %q does not exist: %w", id, err)
+	case t.SandboxID != sandboxID:
+		return fmt.Errorf("container %q (sandbox %s) does not belong to sandbox %s", id, t.SandboxID, sandboxID)
+	case t.state() != runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return fmt.Errorf("container %q is not running - in state %s", id, stateName(t.state()))
+	}
+	return nil
 }
 
 // runcCreate is what runc does to start a container: its mounts, its program, its process.
@@ -183,9 +210,7 @@ func (c *Containerd) spawn(k *container, b *sandbox, files kernel.Files, main ke
 		Hostname: c.sandboxHostname(b), Files: files, Net: c.sandboxNetwork(b), Container: k.ID, Parent: b.shim, Unit: "cri-containerd-" + k.ID + ".scope", Cgroup: k.cgroup,
 	}
 	k.io.fill(&spec)
-	if !hostPID(k.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()) {
-		spec.NamespacePID = 1
-	}
+	c.joinPIDs(&spec, k, b)
 	if !since.IsZero() {
 		spec.PID, spec.Started = k.Pid, since
 	}
@@ -209,10 +234,28 @@ func (c *Containerd) spawn(k *container, b *sandbox, files kernel.Files, main ke
 	close(begin)
 }
 
+// joinPIDs puts a process into the pid namespace that its container asks for: its own, its Pod's, another container's or
+// the machine's.
+func (c *Containerd) joinPIDs(spec *kernel.Spec, k *container, b *sandbox) {
+	o := k.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()
+	switch o.GetPid() {
+	case runtimeapi.NamespaceMode_CONTAINER:
+		spec.NamespacePID = 1
+	case runtimeapi.NamespaceMode_POD:
+		spec.Parent = b.pause
+	case runtimeapi.NamespaceMode_TARGET:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t := c.containers[o.TargetId]; t != nil && t.proc != nil {
+			spec.Parent = t.proc
+		}
+	}
+}
+
 // exited notes the end of a container's process, as its shim reports it.
 func (c *Containerd) exited(k *container, b *sandbox, proc *kernel.Process, stopped chan struct{}) {
 	status := proc.Wait()
-	// The kernel kills what is left of a pid namespace with its first process.
+	// The kernel kills what is left of a pid namespace with its first process; with a shared one runc kills the cgroup.
 	for _, p := range c.host.Processes.List() {
 		if p.Container == k.ID {
 			p.Signal(kernel.SIGKILL)

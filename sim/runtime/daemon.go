@@ -105,7 +105,7 @@ func (d *daemon) run() int {
 		}
 	}
 	if !quiet {
-		if err := p.Sleep(120 * time.Millisecond); err != nil {
+		if err := p.Sleep(bootDelay); err != nil {
 			return 1
 		}
 	}

@@ -138,6 +138,9 @@ func (s *service) execIn(ctx context.Context, e Exec) (int, error) {
 	if state != runtimeapi.ContainerState_CONTAINER_RUNNING || proc == nil || b == nil {
 		return 0, fmt.Errorf("container is in %s state", stateName(state))
 	}
+	if err := kernel.SleepContext(ctx, execDelay); err != nil {
+		return 0, err
+	}
 	execID := s.newID()
 	spec := k.Process
 	spec.Args = e.Cmd

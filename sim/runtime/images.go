@@ -203,12 +203,6 @@ func (s *service) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (
 // unpackedSize is what an image takes on disk, about two and a half times its compressed layers.
 func unpackedSize(i *registry.Image) uint64 { return uint64(i.Size) * 5 / 2 }
 
-// A pull transfers this many bytes in a second, after the registry was asked what it is.
-const (
-	pullRate    = 40 << 20
-	pullLatency = 600 * time.Millisecond
-)
-
 func (s *service) pullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	id, err := s.pull(ctx, r.GetImage().GetImage())
 	if err != nil {

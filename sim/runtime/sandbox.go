@@ -27,8 +27,6 @@ func hostNetwork(c *runtimeapi.PodSandboxConfig) bool {
 	return c.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-func hostPID(o *runtimeapi.NamespaceOption) bool { return o.GetPid() == runtimeapi.NamespaceMode_NODE }
-
 func (s *service) runPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxRequest) (_ *runtimeapi.RunPodSandboxResponse, rerr error) {
 	config := r.GetConfig()
 	m := config.GetMetadata()
@@ -240,6 +238,9 @@ func (s *service) startSandbox(ctx context.Context, b *sandbox) error {
 	files.WriteFile(path.Join(root, "resolv.conf"), resolv, 0o644)
 	if err := s.checkCgroup(b.Config.GetLinux().GetCgroupParent()); err != nil {
 		return fmt.Errorf("failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: %w", err)
+	}
+	if err := kernel.SleepContext(ctx, sandboxDelay); err != nil {
+		return err
 	}
 	return s.spawnSandbox(b, time.Time{})
 }

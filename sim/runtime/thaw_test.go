@@ -144,7 +144,7 @@ func TestExecAttachForward(t *testing.T) {
 			}
 			start := time.Now()
 			_, _, err = r.ExecSync(ctx, id, []string{"sh", "-c", "wait"}, 5*time.Second)
-			if err == nil || err.Error() != `command timed out: "sh -c wait" timed out after 5s` || time.Since(start) != 5*time.Second {
+			if err == nil || err.Error() != `command timed out: "sh -c wait" timed out after 5s` || time.Since(start) != 5*time.Second+execDelay {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}
 			pr, pw := io.Pipe()
