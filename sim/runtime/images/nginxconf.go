@@ -112,7 +112,11 @@ type nginxParser struct {
 	p      *kernel.Process
 	prefix string
 	depth  int
+	nested int // blocks that are open
 }
+
+// nestLimit bounds how deep blocks may be nested; nginx's own contexts are no deeper than a few.
+const nestLimit = 64
 
 func (n *nginxParser) file(name string) ([]*directive, error) {
 	if n.depth++; n.depth > 20 {
@@ -167,9 +171,13 @@ func (n *nginxParser) block(file string, t []nginxToken, inner bool, last int) (
 				case "{":
 					d.line = k.line
 					d.body = true
+					if n.nested++; n.nested > nestLimit {
+						return nil, nil, emergf("too many nested blocks in %s:%d", file, k.line)
+					}
 					if d.block, t, err = n.block(file, t, true, last); err != nil {
 						return nil, nil, err
 					}
+					n.nested--
 					break args
 				case "}":
 					return nil, nil, emergf("unexpected \"}\" in %s:%d", file, k.line)
