@@ -30,6 +30,8 @@ type ServicePort struct {
 	Endpoints   []netip.AddrPort
 	// Local are those of the endpoints that run on this node.
 	Local []netip.AddrPort
+	// Elsewhere says that there are endpoints although none may be used here: traffic is dropped, not refused.
+	Elsewhere bool
 	// InternalLocal and ExternalLocal are the traffic policies Local.
 	InternalLocal, ExternalLocal bool
 	// Affinity is the time-out of session affinity by client address, 0 for none.
@@ -147,10 +149,10 @@ func (n *Namespace) translateService(p packet, local bool) dnat {
 		}
 		masquerade = t.ClusterCIDR.IsValid() && !fromPod
 	}
-	if len(s.Endpoints) == 0 {
-		return dnat{errno: syscall.ECONNREFUSED}
-	}
 	if len(endpoints) == 0 {
+		if len(s.Endpoints) == 0 && len(s.Local) == 0 && !s.Elsewhere {
+			return dnat{errno: syscall.ECONNREFUSED}
+		}
 		return dnat{drop: true}
 	}
 	e := n.choose(s, endpoints, p.src.Addr())
