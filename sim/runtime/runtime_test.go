@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -127,8 +128,13 @@ func testShell(p *kernel.Process) int {
 		case "hostname":
 			p.Printf("%s\n", p.HostName())
 		case "ticks": // a line every ten seconds, as a script would
+			p.Files.Mkdir("/ticks", 0o755)
 			for i := 1; ; i++ {
 				p.Printf("tick %d\n", i)
+				if o, err := p.Files.OpenFile("/ticks/log", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err == nil {
+					fmt.Fprintf(o, "%d\n", i)
+					o.Close()
+				}
 				if p.Sleep(p.ConsumeLag(10*time.Second)) != nil {
 					return 0
 				}

@@ -190,6 +190,6 @@ func (c *Containerd) resumeContainer(k *container, b *sandbox) error {
 		// The file that it was started from is gone or changed: a process that runs needs it no longer, ours does.
 		return err
 	}
-	c.spawn(k, b, files, main, argv, time.Unix(0, k.StartedAt))
+	c.spawn(k, b, replayFiles{files}, main, argv, time.Unix(0, k.StartedAt))
 	return nil
 }

@@ -101,6 +101,10 @@ func TestThawChangesNothing(t *testing.T) {
 			if err != nil || !strings.HasPrefix(string(out), "of an exec\nsearch default.svc.cluster.local") {
 				t.Errorf("%q %v", out, err)
 			}
+			out, _, err = r.ExecSync(ctx, id, []string{"sh", "-c", "cat /ticks/log"}, 0)
+			if s := string(out); err != nil || strings.Count(s, "\n") != 362 || !strings.HasSuffix(s, "\n361\n362\n") {
+				t.Errorf("the script's own file has %d lines, %v: %s", strings.Count(s, "\n"), err, s[max(0, len(s)-100):])
+			}
 			ps, err := r.PodSandboxStatus(ctx, pod, false)
 			if err != nil || ps.Status.Network.Ip != "10.244.1.2" || network.Of(n.m.Host()).Namespace("x") != nil {
 				t.Errorf("%v %v", ps, err)
