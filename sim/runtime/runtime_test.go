@@ -500,8 +500,15 @@ func TestMachineLosesPower(t *testing.T) {
 			if len(l) != 1 || l[0].State != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
 				t.Errorf("%v", l)
 			}
+			result := "/var/lib/cni/results/cbr0-" + l[0].Id + "-eth0"
+			if _, err := n.m.Files(kernel.Root).Stat(result); err != nil {
+				t.Error(err)
+			}
 			if err := r.RemovePodSandbox(ctx, l[0].Id); err != nil {
 				t.Error(err)
+			}
+			if _, err := n.m.Files(kernel.Root).Stat(result); err == nil {
+				t.Error("the plugins did not give the address back")
 			}
 		})
 	})

@@ -394,15 +394,20 @@ func (s *service) stopSandbox(ctx context.Context, b *sandbox) error {
 	was := b.Ready
 	b.Ready = false
 	s.touchSandbox(b)
-	closed, done := b.NetNSClosed, b.CNIResult == nil
+	attached := b.CNIResult != nil && !b.Detached
+	at := s.attachment(b)
+	if b.NetNSClosed {
+		at.netns = "" // after a reboot: the plugins give their addresses back all the same
+	}
 	s.mu.Unlock()
-	if b.NetNS != "" && !closed {
-		if !done {
-			if err := s.d.cni.teardown(ctx, s.attachment(b)); err != nil {
-				return fmt.Errorf("failed to destroy network for sandbox %q: %w", b.ID, err)
-			}
+	if attached {
+		if err := s.d.cni.teardown(ctx, at); err != nil {
+			return fmt.Errorf("failed to destroy network for sandbox %q: %w", b.ID, err)
 		}
+	}
+	if b.NetNS != "" {
 		s.mu.Lock()
+		b.Detached = true
 		s.removeNetNS(b)
 		s.touchSandbox(b)
 		s.mu.Unlock()

@@ -20,6 +20,7 @@ type sandboxData struct {
 	Shim, Pid      int   // of the shim and of the pause process, 0 when it does not run
 	NetNS          string
 	NetNSClosed    bool
+	Detached       bool // the plugins have taken the network down
 	IP             string
 	AdditionalIPs  []string
 	CNIResult      []byte // JSON, nil before the network is set up
