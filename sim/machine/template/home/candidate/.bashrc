@@ -18,5 +18,4 @@ alias la='ls -A'
 alias l='ls -CF'
 
 alias k=kubectl
-source <(kubectl completion bash 2>/dev/null)
 complete -o default -F __start_kubectl k
