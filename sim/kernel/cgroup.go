@@ -1,9 +1,31 @@
 package kernel
 
-// Cgroup is whoever accounts for the memory of a process and what it starts: a container's. It may kill the process.
+import "time"
+
+// Cgroup is whoever accounts for the memory and processor time of a process and what it starts: a container's. It may kill
+// the process.
 type Cgroup interface {
 	// Charge is told how many bytes the process holds now, 0 when it has ended.
 	Charge(p *Process, bytes int64)
+	// Spend is told that the process has used processor time.
+	Spend(p *Process, d time.Duration)
+}
+
+// SpendCPU says that the process has used processor time. It does not wait: who computes for d sleeps for d as well.
+func (p *Process) SpendCPU(d time.Duration) {
+	p.mu.Lock()
+	p.cpu += d
+	p.mu.Unlock()
+	if p.Cgroup != nil {
+		p.Cgroup.Spend(p, d)
+	}
+}
+
+// CPU is the processor time that the process has used so far, as it said itself.
+func (p *Process) CPU() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cpu
 }
 
 // SetMemory says how many bytes of memory the process holds now. Where that is more than its cgroup allows, the process

@@ -76,6 +76,7 @@ type Process struct {
 	name     string
 	lag      lag
 	memory   int64
+	cpu      time.Duration
 	pidns    *pidNamespace
 }
 

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -9,22 +10,57 @@ import (
 	"ckadrill/sim/kernel"
 )
 
-// cgroup accounts for the memory of a container's processes and kills the largest of them when they hold more than the limit.
+// cgroup accounts for the memory and processor time of a container's processes. When they hold more than the limit, all of
+// them are killed, as with memory.oom.group, which the kubelet sets.
 type cgroup struct {
 	mu    sync.Mutex
 	limit int64 // bytes, 0 is none
 	used  map[*kernel.Process]int64
-	oom   bool // the first process was killed, or another one
-	peak  int64
+	oom   bool
+
+	cores  float64       // what may be used of processors, 0 is all
+	cpu    time.Duration // used so far
+	budget time.Duration // that may be used at once, below a quota
+	at     time.Time     // of the last addition to the budget
 }
 
-func newCgroup(limit int64) *cgroup { return &cgroup{limit: limit, used: map[*kernel.Process]int64{}} }
+func newCgroup(r *runtimeapi.LinuxContainerResources, cpu time.Duration) *cgroup {
+	g := &cgroup{used: map[*kernel.Process]int64{}, cpu: cpu, at: time.Now()}
+	g.set(r)
+	return g
+}
 
-func (g *cgroup) setLimit(limit int64) {
+// set takes over limits, and enforces them.
+func (g *cgroup) set(r *runtimeapi.LinuxContainerResources) {
 	g.mu.Lock()
-	g.limit = limit
+	g.limit, g.cores = r.GetMemoryLimitInBytes(), 0
+	if q, p := r.GetCpuQuota(), r.GetCpuPeriod(); q > 0 && p > 0 {
+		g.cores = float64(q) / float64(p)
+	}
 	g.mu.Unlock()
 	g.enforce()
+}
+
+// Spend implements [kernel.Cgroup]: what is beyond the quota is not granted.
+func (g *cgroup) Spend(_ *kernel.Process, d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cores > 0 {
+		now := time.Now()
+		most := time.Duration(g.cores * float64(time.Second))
+		g.budget = min(most, g.budget+time.Duration(g.cores*float64(now.Sub(g.at))))
+		g.at = now
+		d = min(d, g.budget)
+		g.budget -= d
+	}
+	g.cpu += d
+}
+
+// spent is the processor time used so far.
+func (g *cgroup) spent() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cpu
 }
 
 // Charge implements [kernel.Cgroup].
@@ -35,7 +71,6 @@ func (g *cgroup) Charge(p *kernel.Process, bytes int64) {
 	} else {
 		g.used[p] = bytes
 	}
-	g.peak = max(g.peak, g.sum())
 	g.mu.Unlock()
 	if bytes > 0 {
 		g.enforce()
@@ -55,15 +90,17 @@ func (g *cgroup) enforce() {
 		g.mu.Unlock()
 		return
 	}
-	var victim *kernel.Process
-	for p, b := range g.used {
-		if victim == nil || b > g.used[victim] || b == g.used[victim] && p.ID() < victim.ID() {
-			victim = p
+	g.oom = true
+	var host *kernel.Host
+	for p := range g.used {
+		host = p.Host()
+	}
+	g.mu.Unlock()
+	for _, p := range host.Processes.List() {
+		if p.Cgroup == kernel.Cgroup(g) {
+			p.Signal(kernel.SIGKILL)
 		}
 	}
-	g.oom = true
-	g.mu.Unlock()
-	victim.Signal(kernel.SIGKILL)
 }
 
 // killed says whether the out-of-memory killer has struck in the cgroup.

@@ -492,7 +492,7 @@ func (s *service) UpdateContainerResources(_ context.Context, r *runtimeapi.Upda
 	cg := k.cgroup
 	s.mu.Unlock()
 	if cg != nil {
-		cg.setLimit(merged.MemoryLimitInBytes)
+		cg.set(merged)
 	}
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
 }

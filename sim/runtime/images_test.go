@@ -208,3 +208,35 @@ func TestRedis(t *testing.T) {
 	})
 }
 
+func TestSamples(t *testing.T) {
+	inNode(t, func(n *node) {
+		n.as(func(ctx context.Context, r *RuntimeClient, _ internalapi.ImageManagerService) {
+			n.serve(ctx, r, "echo", "hashicorp/http-echo", nil, func(c *runtimeapi.ContainerConfig) { c.Args = []string{"-text=apple"} })
+			if code, body, _ := n.get("http://10.244.1.2:5678/"); code != 200 || body != "apple\n" {
+				t.Errorf("%d %q", code, body)
+			}
+			n.serve(ctx, r, "hello", "gcr.io/google-samples/hello-app:2.0", nil, nil)
+			if _, body, _ := n.get("http://10.244.1.3:8080/"); body != "Hello, world!\nVersion: 2.0.0\nHostname: hello\n" {
+				t.Errorf("%q", body)
+			}
+			id := n.serve(ctx, r, "mem", "polinux/stress", nil, func(c *runtimeapi.ContainerConfig) {
+				c.Command, c.Args = []string{"stress"}, []string{"--vm", "1", "--vm-bytes", "250M", "--vm-hang", "1"}
+				c.Linux.Resources.MemoryLimitInBytes = 100 << 20
+			})
+			st, err := r.ContainerStatus(ctx, id, false)
+			if err != nil || st.Status.ExitCode != 137 || st.Status.Reason != "OOMKilled" {
+				t.Errorf("%v %v", st, err)
+			}
+			id = n.serve(ctx, r, "cpu", "vish/stress", nil, func(c *runtimeapi.ContainerConfig) {
+				c.Args = []string{"-cpus", "2"}
+				c.Linux.Resources.CpuQuota, c.Linux.Resources.CpuPeriod = 100000, 100000
+			})
+			r.ContainerStats(ctx, id)
+			time.Sleep(time.Minute)
+			s, err := r.ContainerStats(ctx, id)
+			if m := s.GetCpu().GetUsageNanoCores().GetValue() / 1e6; err != nil || m < 980 || m > 1020 {
+				t.Errorf("%d millicores, %v", m, err)
+			}
+		})
+	})
+}

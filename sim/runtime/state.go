@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -54,8 +55,7 @@ type containerData struct {
 	StopSignalled       bool
 	StdinClosed         bool
 	// Partial holds what stdout and stderr have written of an unfinished line.
-	Partial [2][]byte
-	// CPU is the processor time that the container has used, in nanoseconds, up to StatsAt.
+	Partial  [2][]byte
 	ReadOnly bool
 }
 
@@ -71,6 +71,7 @@ type processSpec struct {
 
 type container struct {
 	containerData
+	CPU       time.Duration // used up to a thaw
 	Config    *runtimeapi.ContainerConfig
 	Resources *runtimeapi.ContainerResources
 	version   uint64
@@ -81,6 +82,7 @@ type container struct {
 	root               *rootfs
 	io                 *containerIO
 	cgroup             *cgroup
+	cpuSample          cpuSample
 }
 
 func (k *container) state() runtimeapi.ContainerState {
@@ -134,6 +136,10 @@ func (c *Containerd) Freeze(s *kernel.Snapshot) {
 		s.Put("container/"+id, k.version, func() []byte {
 			return encode(frozenContainer{k.containerData, marshal(k.Config), marshal(k.Resources)})
 		})
+		if k.cgroup != nil {
+			cpu := k.cgroup.spent()
+			s.Put("cpu/"+id, uint64(cpu)+1, func() []byte { return encode(cpu) })
+		}
 		if k.root != nil {
 			k.root.freeze(s, "root/"+id+"/")
 		}
@@ -162,6 +168,7 @@ func (c *Containerd) Thaw(parts kernel.Parts) error {
 		b := parts[n]
 		kind, id, _ := strings.Cut(n, "/")
 		var err error
+		var cpu time.Duration
 		switch kind {
 		case "release":
 			var l []string
@@ -188,6 +195,11 @@ func (c *Containerd) Thaw(parts kernel.Parts) error {
 			var f frozenImage
 			if err = kernel.Decode(b, &f); err == nil {
 				c.images[f.ID] = &image{ID: f.ID, References: f.References, Pinned: f.Pinned, version: c.w.Version()}
+			}
+		case "cpu":
+			err = kernel.Decode(b, &cpu) // after "container" in order of names
+			if k := c.containers[id]; err == nil && k != nil {
+				k.CPU = cpu
 			}
 		case "root":
 			id, rest, _ := strings.Cut(id, "/")

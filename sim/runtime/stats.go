@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CPU time is not simulated: a running container is charged a flat share of a core, a busy one says so through its memory.
+// Programs say what processor time and memory they use; beside that a running container costs a little.
 const (
 	idleCores   = 0.001
 	baseMemory  = 3 << 20 // of a process that has not said what it holds
@@ -35,8 +35,8 @@ func (c *Containerd) statsOf(k *container) *runtimeapi.ContainerStats {
 	if memory == 0 {
 		memory = baseMemory
 	}
-	used := float64(now.UnixNano()-k.StartedAt) * idleCores
-	s.Cpu = &runtimeapi.CpuUsage{Timestamp: now.UnixNano(), UsageCoreNanoSeconds: uint64Value(uint64(used)), UsageNanoCores: uint64Value(uint64(idleCores * 1e9))}
+	used := uint64(float64(now.UnixNano()-k.StartedAt)*idleCores) + uint64(k.cgroup.spent())
+	s.Cpu = &runtimeapi.CpuUsage{Timestamp: now.UnixNano(), UsageCoreNanoSeconds: uint64Value(used), UsageNanoCores: uint64Value(k.sample(now, used))}
 	m := uint64(memory)
 	s.Memory = &runtimeapi.MemoryUsage{Timestamp: now.UnixNano(), WorkingSetBytes: uint64Value(m), UsageBytes: uint64Value(m), RssBytes: uint64Value(m), PageFaults: uint64Value(0), MajorPageFaults: uint64Value(0)}
 	if limit := k.Resources.GetLinux().GetMemoryLimitInBytes(); limit > 0 {
@@ -44,6 +44,27 @@ func (c *Containerd) statsOf(k *container) *runtimeapi.ContainerStats {
 	}
 	s.Swap = &runtimeapi.SwapUsage{Timestamp: now.UnixNano(), SwapUsageBytes: uint64Value(0)}
 	return s
+}
+
+// cpuSample is how a rate is measured: from the usage at the last sample, at least ten seconds ago, as containerd collects.
+type cpuSample struct {
+	at   time.Time
+	used uint64
+	rate uint64 // nanocores
+}
+
+const samplePeriod = 10 * time.Second
+
+// sample returns the rate at which the container uses processors. The lock is held.
+func (k *container) sample(now time.Time, used uint64) uint64 {
+	s := &k.cpuSample
+	switch age := now.Sub(s.at); {
+	case s.at.IsZero():
+		*s = cpuSample{now, used, uint64(idleCores * 1e9)}
+	case age >= samplePeriod:
+		*s = cpuSample{now, used, uint64(float64(used-s.used) / age.Seconds())}
+	}
+	return s.rate
 }
 
 // ContainerStats implements the CRI.

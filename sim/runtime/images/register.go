@@ -15,4 +15,11 @@ func Register(ps *kernel.Programs) {
 	ps.Register("redis-server", redisServer)
 	ps.Register("redis-cli", redisCLI)
 	ps.Register("agnhost", agnhost)
+	ps.Register("stress", stress)
+	ps.Register("vish-stress", vishStress)
+	ps.Register("http-echo", httpEcho)
+	ps.Register("hello-app", helloApp)
+	ps.Register("whoami-server", whoamiServer)
+	ps.Register("hpa-example", hpaExample)
+	ps.Register("hello-world", helloWorld)
 }

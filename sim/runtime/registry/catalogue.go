@@ -40,6 +40,7 @@ var Default = sync.OnceValue(func() *Catalogue {
 	l = append(l, systemImages()...)
 	l = append(l, baseImages()...)
 	l = append(l, serverImages()...)
+	l = append(l, sampleImages()...)
 	return New(l...)
 })
 

@@ -40,6 +40,7 @@ func (sh *Shell) step() bool {
 }
 
 func (sh *Shell) pay() {
+	sh.p.SpendCPU(sh.cost)
 	sh.p.Sleep(sh.p.ConsumeLag(sh.cost))
 	sh.cost = 0
 }
