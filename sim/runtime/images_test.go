@@ -240,3 +240,15 @@ func TestSamples(t *testing.T) {
 		})
 	})
 }
+
+func TestUnsimulatedProgramSaysSo(t *testing.T) {
+	inNode(t, func(n *node) {
+		n.as(func(ctx context.Context, r *RuntimeClient, _ internalapi.ImageManagerService) {
+			id := n.serve(ctx, r, "db", "mysql:8", nil, nil)
+			st, err := r.ContainerStatus(ctx, id, false)
+			if err != nil || st.Status.ExitCode != 255 || n.logOf("db") != "stderr F exec /usr/local/bin/mysqld: ckadrill does not simulate the program \"mysqld\" yet\n" {
+				t.Errorf("%v %v\n%s", st, err, n.logOf("db"))
+			}
+		})
+	})
+}

@@ -41,6 +41,7 @@ var Default = sync.OnceValue(func() *Catalogue {
 	l = append(l, baseImages()...)
 	l = append(l, serverImages()...)
 	l = append(l, sampleImages()...)
+	l = append(l, unsimulatedImages()...)
 	return New(l...)
 })
 
