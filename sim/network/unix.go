@@ -11,15 +11,16 @@ import (
 	"ckadrill/sim/kernel"
 )
 
-// inode names a socket file wherever it is mounted.
+// inode names a socket file wherever it is mounted on a machine.
 type inode struct {
+	host   *kernel.Host
 	device string
 	number uint64
 }
 
-func inodeOf(i fs.FileInfo) inode {
+func inodeOf(p *kernel.Process, i fs.FileInfo) inode {
 	s := kernel.StatOf(i)
-	return inode{s.Device, s.Inode}
+	return inode{p.Host(), s.Device, s.Inode}
 }
 
 // UnixListener is a listening unix socket.
@@ -61,7 +62,7 @@ func (n *Namespace) listenUnix(p *kernel.Process, name string) (net.Listener, er
 		taken := false
 		if info.Mode()&fs.ModeSocket != 0 {
 			n.f.mu.Lock()
-			taken = n.f.unix[inodeOf(info)] != nil
+			taken = n.f.unix[inodeOf(p, info)] != nil
 			n.f.mu.Unlock()
 		}
 		if !p.Resumed() || taken || info.Mode()&fs.ModeSocket == 0 {
@@ -84,7 +85,7 @@ func (n *Namespace) listenUnix(p *kernel.Process, name string) (net.Listener, er
 	f := n.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := &UnixListener{f: f, name: name, ino: inodeOf(info), owner: p}
+	l := &UnixListener{f: f, name: name, ino: inodeOf(p, info), owner: p}
 	l.init()
 	fd, ok := f.own(p, l)
 	if !ok {
@@ -114,7 +115,7 @@ func (n *Namespace) dialUnix(ctx context.Context, p *kernel.Process, name string
 	f := n.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.unix[inodeOf(info)]
+	l := f.unix[inodeOf(p, info)]
 	if l == nil || info.Mode()&fs.ModeSocket == 0 {
 		return fail(syscall.ECONNREFUSED)
 	}

@@ -1,0 +1,9 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func presetCommand() *cobra.Command {
+	return &cobra.Command{Use: "preset", Hidden: true}
+}
+func drillCommand() *cobra.Command  { return &cobra.Command{Use: "drill", Hidden: true} }
+func verifyCommand() *cobra.Command { return &cobra.Command{Use: "verify", Hidden: true} }

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/chzyer/readline"
+	"github.com/spf13/cobra"
+
+	"ckadrill/shell/console"
+	"ckadrill/shell/terminal"
+	"ckadrill/sim/front"
+	"ckadrill/sim/session"
+	"ckadrill/sim/wire"
+)
+
+// worldFlags are those of every command that starts a world.
+type worldFlags struct {
+	seed    uint64
+	preset  string
+	session string
+	speed   float64
+	fresh   bool
+}
+
+func (f *worldFlags) add(c *cobra.Command) {
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "what all randomness of the world comes from")
+	c.Flags().StringVar(&f.preset, "cluster", "reference", "cluster preset: reference or recorded")
+	c.Flags().StringVar(&f.session, "session", "", "directory that keeps the session; one that is there goes on")
+	c.Flags().Float64Var(&f.speed, "speed", 0, "simulated seconds for one of yours; 0 lets waiting take no time")
+	c.Flags().BoolVar(&f.fresh, "fresh", false, "build the cluster by kubeadm's phases instead of starting from the embedded one")
+	c.Flags().MarkHidden("fresh")
+}
+
+func (f *worldFlags) boot() wire.Boot {
+	return wire.Boot{Preset: f.preset, Seed: f.seed, Date: time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC), Pace: wire.Pace{Speed: f.speed}, Fresh: f.fresh}
+}
+
+func shellCommand() *cobra.Command {
+	var f worldFlags
+	var script string
+	c := &cobra.Command{
+		Use:   "shell [FILE]",
+		Short: "A shell on the reference cluster, as user candidate on cka-cp1",
+		Long: `Opens a shell on a healthy cluster: user candidate on cka-cp1, sudo asks for no password, ssh cka-w1 works.
+
+With -c, a FILE, or input from a pipe it runs a script instead, without waiting in real time, and exits with its status.
+With --session the cluster and the shell go on where the last call with that directory ended.`,
+		Example: `  ckadrill shell
+  ckadrill shell -c 'kubectl create deploy web --image=nginx; kubectl rollout status deploy/web'
+  ckadrill shell --session /tmp/s -c 'cd /etc/kubernetes'; ckadrill shell --session /tmp/s -c pwd`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			batch := c.Flags().Changed("command")
+			if len(args) == 1 {
+				if batch {
+					return fmt.Errorf("a script comes from -c or from a file, not from both")
+				}
+				b, err := os.ReadFile(args[0])
+				if err != nil {
+					return err
+				}
+				script, batch = string(b), true
+			}
+			var stdin []byte
+			piped := !readline.IsTerminal(int(os.Stdin.Fd()))
+			if piped {
+				b, err := io.ReadAll(io.LimitReader(os.Stdin, maxInput+1))
+				if err != nil {
+					return err
+				}
+				if len(b) > maxInput {
+					return fmt.Errorf("standard input is larger than %d MiB", maxInput>>20)
+				}
+				if batch {
+					stdin = b
+				} else {
+					script, batch = string(b), true
+				}
+			}
+			p := &front.Play{Boot: f.boot(), Say: say}
+			if f.session != "" || !batch {
+				s, err := openSession(f.session)
+				if err != nil {
+					return err
+				}
+				p.Session = s
+			}
+			return play(p, batch, script, stdin)
+		},
+	}
+	f.add(c)
+	c.Flags().StringVarP(&script, "command", "c", "", "run this script and exit with its status")
+	return c
+}
+
+// maxInput bounds what a script may read from standard input.
+const maxInput = 64 << 20
+
+// say tells something about the simulation itself.
+func say(format string, a ...any) { fmt.Fprintf(os.Stderr, "ckadrill: "+format+"\n", a...) }
+
+// play opens a world and runs a script in it, or the user's shell.
+func play(p *front.Play, batch bool, script string, stdin []byte) error {
+	if err := p.Open(); err != nil {
+		if p.Session != nil {
+			p.Session.Close()
+		}
+		return err
+	}
+	defer p.Close()
+	var exit int
+	var err error
+	if batch {
+		exit, err = console.Batch(p, script, stdin, os.Stdout, os.Stderr)
+	} else {
+		var t *terminal.Terminal
+		if t, err = terminal.New(console.History(p.Session)); err != nil {
+			return err
+		}
+		defer t.Close()
+		exit, err = console.Interactive(p, t)
+	}
+	if err != nil {
+		return err
+	}
+	if exit != 0 {
+		return exitError(exit)
+	}
+	return nil
+}
+
+// openSession opens the session in a directory; without one it makes a new directory among the user's state.
+func openSession(dir string) (*session.Session, error) {
+	if dir == "" {
+		base, err := stateDir()
+		if err != nil {
+			return nil, err
+		}
+		dir = filepath.Join(base, "sessions", time.Now().Format("2006-01-02-150405"))
+		say("this session is kept in %s", dir)
+	}
+	return session.Open(dir)
+}
+
+// stateDir is where sessions go that were given no place.
+func stateDir() (string, error) {
+	if d := os.Getenv("XDG_STATE_HOME"); d != "" {
+		return filepath.Join(d, "ckadrill"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".local", "state", "ckadrill"), nil
+}
+
+func resumeCommand() *cobra.Command {
+	var f worldFlags
+	c := &cobra.Command{
+		Use:   "resume [DIR]",
+		Short: "Go on with a session, the latest if none is named",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := ""
+			if len(args) == 1 {
+				dir = args[0]
+			} else {
+				base, err := stateDir()
+				if err != nil {
+					return err
+				}
+				l, err := os.ReadDir(filepath.Join(base, "sessions"))
+				if err != nil || len(l) == 0 {
+					return fmt.Errorf("there is no session to go on with")
+				}
+				dir = filepath.Join(base, "sessions", l[len(l)-1].Name())
+			}
+			if _, err := os.Stat(dir); err != nil {
+				return err
+			}
+			s, err := session.Open(dir)
+			if err != nil {
+				return err
+			}
+			if s.Empty() {
+				s.Close()
+				return fmt.Errorf("the session in %s is empty", dir)
+			}
+			return resume(s, f)
+		},
+	}
+	f.add(c)
+	return c
+}

@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/kubeadm"
+	"ckadrill/sim/machine"
+	"ckadrill/sim/runtime"
+)
+
+// Build makes the cluster from nothing: the files by kubeadm's phases, then all machines are switched on, and the objects
+// are made through the API as kubeadm init does. It returns when all nodes are Ready and all system Pods run.
+func (c *Cluster) Build() error {
+	l, err := kubeadm.Build(c.w, c.spec)
+	if err != nil {
+		return err
+	}
+	for _, m := range c.spec.Machines {
+		x, err := c.Machine(m.Name)
+		if err != nil {
+			return err
+		}
+		if err := l.Trees[m.Name].Install(x.Files(kernel.Root)); err != nil {
+			return fmt.Errorf("machine %s: %w", m.Name, err)
+		}
+		for _, i := range m.Images {
+			runtime.Of(x.Host()).AddImage(i)
+		}
+	}
+	var wg sync.WaitGroup
+	for _, m := range c.machines {
+		wg.Add(1)
+		go func() { defer wg.Done(); m.Boot() }()
+	}
+	wg.Wait()
+	first, err := c.Machine(c.ControlPlane())
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	var failed error
+	p := first.Host().Processes.Start(kernel.Spec{
+		Argv: []string{"kubeadm", "init"}, Env: []string{"HOME=/root", "PATH=" + machine.DefaultPath}, Files: first.Files(kernel.Root), Net: first.Network(), Stdout: &out, Stderr: &out,
+	}, func(p *kernel.Process) int {
+		failed = kubeadm.Bootstrap(p, l)
+		return 0
+	})
+	p.Wait()
+	if failed != nil {
+		return fmt.Errorf("%w\n%s%s", failed, out.String(), c.diagnosis())
+	}
+	return nil
+}
+
+// diagnosisLines is how much of a journal's beginning and end a diagnosis shows.
+const diagnosisLines = 30
+
+// diagnosis is what an engineer wants to see when a cluster does not come up.
+func (c *Cluster) diagnosis() string {
+	var b strings.Builder
+	for _, m := range c.machines {
+		l := m.Journal().After(0)
+		for i, e := range l {
+			if i < diagnosisLines || i >= len(l)-diagnosisLines {
+				fmt.Fprintln(&b, e.Format("short-precise", m.Host().Name()))
+			}
+		}
+	}
+	for _, l := range kernel.StrayLines() {
+		fmt.Fprintln(&b, "no process:", l)
+	}
+	return b.String()
+}
+
+// Thaw gives a new cluster a frozen state and starts what was running, silently.
+func (c *Cluster) Thaw(parts kernel.Parts) error {
+	if err := c.w.Thaw(parts); err != nil {
+		return err
+	}
+	for _, m := range c.machines {
+		if err := m.Resume(); err != nil {
+			return fmt.Errorf("machine %s: %w", m.Name(), err)
+		}
+		if err := runtime.Of(m.Host()).Resume(); err != nil {
+			return fmt.Errorf("machine %s: %w", m.Name(), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/machine"
+	"ckadrill/sim/userland/bash"
+	"ckadrill/sim/wire"
+)
+
+// Candidate is the user that drills are solved as.
+const Candidate = "candidate"
+
+// Shells are the shells that stay open from one command to the next, by name: user, directory, variables, functions and
+// the rest of what a bash knows. They are the holder "shells".
+type Shells struct {
+	c  *Cluster
+	mu sync.Mutex
+	m  map[string]*openShell
+}
+
+type openShell struct {
+	machine, user string
+	state         bash.State
+	live          *bash.Shell // while a process runs it
+}
+
+type frozenShell struct {
+	Machine, User string
+	State         bash.State
+}
+
+func newShells(c *Cluster) *Shells {
+	s := &Shells{c: c, m: map[string]*openShell{}}
+	c.w.Hold("shells", s)
+	return s
+}
+
+// open starts a process for the shell that a run names, or makes that shell.
+func (s *Shells) open(r *wire.Run, tty kernel.Terminal, stdin io.Reader, stdout, stderr io.Writer) (*kernel.Process, error) {
+	s.mu.Lock()
+	o, known := s.m[r.Shell]
+	if known && o.live != nil {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("the shell %q is busy", r.Shell)
+	}
+	if !known {
+		o = &openShell{machine: r.Machine, user: r.User}
+		if o.machine == "" {
+			o.machine = s.c.ControlPlane()
+		}
+		if o.user == "" {
+			o.user = Candidate
+		}
+	}
+	s.mu.Unlock()
+	m, err := s.c.Machine(o.machine)
+	if err != nil {
+		return nil, err
+	}
+	if !m.PoweredOn() {
+		return nil, fmt.Errorf("%s is switched off", o.machine)
+	}
+	u, ok := m.LookupUser(o.user)
+	if !ok {
+		return nil, fmt.Errorf("user %s does not exist on %s", o.user, o.machine)
+	}
+	spec := kernel.Spec{
+		Argv: []string{"-bash"}, Env: append(loginEnvironment(u, r), r.Env...), Dir: u.Home, Cred: u.Cred,
+		Files: m.Files(u.Cred), Net: m.Network(), Stdin: stdin, Stdout: stdout, Stderr: stderr, TTY: tty, Parent: m.Host().Processes.Find(1),
+	}
+	if tty != nil {
+		spec.Stdin, spec.Stdout, spec.Stderr = tty, tty, tty
+	}
+	return m.Host().Processes.Start(spec, func(p *kernel.Process) int {
+		// Batch or not, it is the shell of a candidate at a terminal: aliases work, and messages begin with -bash.
+		sh := bash.New(p, bash.Options{Name: "-bash", Login: true, Interactive: true})
+		if known {
+			sh.Restore(o.state)
+		} else {
+			sh.Startup()
+		}
+		s.mu.Lock()
+		o.live = sh
+		s.m[r.Shell] = o
+		s.mu.Unlock()
+		p.OnExit(func() { s.closed(o, sh) })
+		if r.Interactive {
+			return sh.Interactive()
+		}
+		return sh.Run(r.Script)
+	}), nil
+}
+
+// closed keeps what the shell knows; the process has ended, or is about to.
+func (s *Shells) closed(o *openShell, sh *bash.Shell) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.live == sh {
+		o.state, o.live = sh.State(), nil
+	}
+}
+
+func loginEnvironment(u machine.User, r *wire.Run) []string {
+	env := []string{"HOME=" + u.Home, "LOGNAME=" + u.Name, "USER=" + u.Name, "SHELL=" + u.Shell, "PATH=" + machine.DefaultPath, "LANG=C.UTF-8", "MAIL=/var/mail/" + u.Name}
+	if r.TTY {
+		env = append(env, "TERM=xterm-256color")
+	}
+	return env
+}
+
+// Freeze implements [kernel.Holder].
+func (s *Shells) Freeze(snap *kernel.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(s.m)) {
+		o := s.m[n]
+		snap.Put(n, 0, func() []byte {
+			st := o.state
+			if o.live != nil {
+				st = o.live.State()
+			}
+			return encodeShell(frozenShell{o.machine, o.user, st})
+		})
+	}
+}
+
+// Thaw implements [kernel.Holder].
+func (s *Shells) Thaw(parts kernel.Parts) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, b := range parts {
+		f, err := decodeShell(b)
+		if err != nil {
+			return fmt.Errorf("shell %s: %w", n, err)
+		}
+		s.m[n] = &openShell{machine: f.Machine, user: f.User, state: f.State}
+	}
+	return nil
+}
