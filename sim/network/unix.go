@@ -188,7 +188,7 @@ func (l *UnixListener) Close() error {
 		return &net.OpError{Op: "close", Net: "unix", Addr: l.Addr(), Err: net.ErrClosed}
 	}
 	path := l.owner.Path(l.name)
-	if i, err := l.owner.Files.Lstat(path); err == nil && inodeOf(i) == l.ino {
+	if i, err := l.owner.Files.Lstat(path); err == nil && inodeOf(l.owner, i) == l.ino {
 		l.owner.Files.Remove(path)
 	}
 	return nil
