@@ -230,7 +230,11 @@ func (c *Containerd) spawn(k *container, b *sandbox, files kernel.Files, main ke
 	}
 	c.touchContainer(k)
 	c.mu.Unlock()
-	proc.OnExit(func() { kernel.Outside(func() { c.exited(k, b, proc, stopped) }) })
+	on := c.m.PoweredOn()
+	proc.OnExit(func() {
+		cut := on && !c.m.PoweredOn()
+		kernel.Outside(func() { c.exited(k, b, proc, stopped, cut) })
+	})
 	close(begin)
 }
 
@@ -252,8 +256,9 @@ func (c *Containerd) joinPIDs(spec *kernel.Spec, k *container, b *sandbox) {
 	}
 }
 
-// exited notes the end of a container's process, as its shim reports it.
-func (c *Containerd) exited(k *container, b *sandbox, proc *kernel.Process, stopped chan struct{}) {
+// exited notes the end of a container's process, as its shim reports it; cut says that the machine has lost its power, so
+// that nobody is left to report it.
+func (c *Containerd) exited(k *container, b *sandbox, proc *kernel.Process, stopped chan struct{}, cut bool) {
 	status := proc.Wait()
 	// The kernel kills what is left of a pid namespace with its first process; with a shared one runc kills the cgroup.
 	for _, p := range c.host.Processes.List() {
@@ -268,8 +273,7 @@ func (c *Containerd) exited(k *container, b *sandbox, proc *kernel.Process, stop
 		return
 	}
 	k.proc, k.Pid = nil, 0
-	// Nobody is left to report it when the machine loses its power.
-	reported := c.m.PoweredOn() && (b.shim != nil && b.shim.Alive() || c.daemon != nil && c.daemon.p.Alive())
+	reported := !cut && (b.shim != nil && b.shim.Alive() || c.daemon != nil && c.daemon.p.Alive())
 	if reported {
 		k.FinishedAt, k.ExitCode = time.Now().UnixNano(), int32(status.ExitCode())
 		if k.cgroup.killed() {
