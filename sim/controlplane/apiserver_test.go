@@ -3,11 +3,13 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"ckadrill/sim/kernel"
 )
@@ -83,10 +85,32 @@ func controlPlaneWorks(w *kernel.World) error {
 	}
 	time.Sleep(30 * time.Second)
 	fmt.Println("settled:", l)
+	before := requestCounts(admin)
 	time.Sleep(time.Hour)
+	after := requestCounts(admin)
+	for k, v := range after {
+		if d := v - before[k]; d > 100 {
+			fmt.Println("requests", d, k)
+		}
+	}
 	fmt.Println("an hour:", l)
 	fmt.Println(kcmLog)
 	fmt.Println(schedLog)
 	fmt.Println("stray", strings.Join(kernel.StrayLines(), "\n"))
 	return nil
+}
+
+func requestCounts(c *kubernetes.Clientset) map[string]int {
+	b, err := c.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	n := map[string]int{}
+	for _, l := range strings.Split(string(b), "\n") {
+		if k, v, ok := strings.Cut(l, "} "); ok && (strings.HasPrefix(k, "apiserver_request_total") || strings.HasPrefix(k, "etcd_requests_total")) {
+			f, _ := strconv.ParseFloat(v, 64)
+			n[k] = int(f)
+		}
+	}
+	return n
 }

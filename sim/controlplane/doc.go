@@ -10,7 +10,10 @@
 //     set anew by each program that starts (see processwide.go).
 package controlplane
 
-import "ckadrill/sim/kernel"
+import (
+	_ "ckadrill/sim/controlplane/quietqueues" // before upstream sets its metrics
+	"ckadrill/sim/kernel"
+)
 
 // Register adds the programs to the world and tames what upstream keeps process-wide. It is called inside the bubble.
 func Register(w *kernel.World) {

@@ -1,11 +1,13 @@
 package controlplane
 
 import (
+	"bytes"
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +46,8 @@ type lazyOpenAPI struct {
 	config *common.OpenAPIV3Config
 	mu     sync.Mutex
 	built  map[string]*handler3.OpenAPIService
+	root   []byte
+	etag   string
 }
 
 // hash stands for a document's contents, which only another version of the apiserver changes, without building it.
@@ -51,15 +55,24 @@ func (l *lazyOpenAPI) hash(gv string) string {
 	return fmt.Sprintf("%X", sha512.Sum512([]byte(l.config.Info.Version+l.server.EffectiveVersion.String()+gv)))
 }
 
+// discovery answers the aggregator, which asks once a second: the list of the built-in APIs is made once.
 func (l *lazyOpenAPI) discovery(w http.ResponseWriter, r *http.Request) {
-	d := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
-	for _, ws := range l.server.Handler.GoRestfulContainer.RegisteredWebServices() {
-		gv := strings.TrimPrefix(ws.RootPath(), "/")
-		u := url.URL{Path: "/openapi/v3/" + gv, RawQuery: url.Values{"hash": {l.hash(gv)}}.Encode()}
-		d.Paths[gv] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: u.String()}
+	l.mu.Lock()
+	if l.root == nil {
+		d := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
+		for _, ws := range l.server.Handler.GoRestfulContainer.RegisteredWebServices() {
+			gv := strings.TrimPrefix(ws.RootPath(), "/")
+			u := url.URL{Path: "/openapi/v3/" + gv, RawQuery: url.Values{"hash": {l.hash(gv)}}.Encode()}
+			d.Paths[gv] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: u.String()}
+		}
+		l.root, _ = json.Marshal(d)
+		l.etag = fmt.Sprintf("%X", sha512.Sum512(l.root))
 	}
+	root, etag := l.root, l.etag
+	l.mu.Unlock()
+	w.Header().Set("Etag", strconv.Quote(etag))
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(d) //nolint:errcheck // the client has gone
+	http.ServeContent(w, r, "/openapi/v3", time.Time{}, bytes.NewReader(root))
 }
 
 func (l *lazyOpenAPI) groupVersion(w http.ResponseWriter, r *http.Request) {

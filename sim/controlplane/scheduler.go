@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"time"
 	_ "unsafe" // for go:linkname
 
@@ -214,6 +215,7 @@ func (s *schedulerProcess) schedule(ctx context.Context, c *config.CompletedConf
 	}))
 	if c.SecureServing != nil {
 		h := newEndpointsHandler(&c.ComponentConfig, c.InformerFactory, func() bool { return closed(leading) }, checks, ready, c.Flagz)
+		runtime.SetBlockProfileRate(0) // contention profiling is on by default, and it would profile the whole host process
 		if err := serveSecure(ctx, s.p, c.SecureServing, buildHandlerChain(h, c.Authentication.Authenticator, c.Authorization.Authorizer)); err != nil {
 			return fmt.Errorf("failed to start secure server: %v", err)
 		}

@@ -17,6 +17,8 @@ import (
 	"os/exec"
 	"path"
 	"runtime"
+	"runtime/metrics"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"testing"
@@ -49,8 +51,16 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, "no such world test:", name)
 			os.Exit(2)
 		}
+		if file := os.Getenv("CKADRILL_TEST_PROFILE"); file != "" { // of the world's whole life, for go tool pprof
+			f, err := os.Create(file)
+			if err != nil {
+				panic(err)
+			}
+			pprof.StartCPUProfile(f)
+		}
 		kernel.Run(1, time.Date(2026, 12, 1, 16, 0, 0, 0, time.UTC), func(w *kernel.World) int {
 			Register(w)
+			defer pprof.StopCPUProfile()
 			if err := f(w); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
@@ -276,16 +286,26 @@ func (m *testMachine) writePKI() {
 // lap reports what has been used since the last one.
 type lap struct {
 	wall int64
+	cpu  time.Duration
 	sim  time.Time
 }
 
-func newLap() *lap { return &lap{kernel.Wall(), time.Now()} }
+func newLap() *lap { return &lap{kernel.Wall(), cpuTime(), time.Now()} }
+
+// cpuTime is what the host process has used, by the runtime's own account.
+func cpuTime() time.Duration {
+	s := []metrics.Sample{{Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}}
+	metrics.Read(s)
+	return time.Duration((s[0].Value.Float64() - s[1].Value.Float64() - s[2].Value.Float64()) * float64(time.Second))
+}
 
 func (l *lap) String() string {
+	wall := kernel.WallSince(l.wall)
 	runtime.GC()
+	cpu := cpuTime() - l.cpu
 	var ms runtime.MemStats
 	runtime.ReadMemStats(&ms)
-	s := fmt.Sprintf("simulated %v, wall %v, goroutines %d, heap %d MiB, %s", time.Since(l.sim).Round(time.Millisecond), kernel.WallSince(l.wall).Round(time.Millisecond), runtime.NumGoroutine(), ms.HeapAlloc>>20, anonymous())
+	s := fmt.Sprintf("simulated %v, wall %v, cpu %v, goroutines %d, heap %d MiB, %s", time.Since(l.sim).Round(time.Millisecond), wall.Round(time.Millisecond), cpu.Round(time.Millisecond), runtime.NumGoroutine(), ms.HeapAlloc>>20, anonymous())
 	*l = *newLap()
 	return s
 }
