@@ -61,7 +61,7 @@ const diagnosisLines = 30
 
 // diagnosis is what an engineer wants to see when a cluster does not come up.
 func (c *Cluster) diagnosis() string {
-	var b strings.Builder
+	var b, logs strings.Builder
 	for _, m := range c.machines {
 		l := m.Journal().After(0)
 		for i, e := range l {
@@ -70,6 +70,14 @@ func (c *Cluster) diagnosis() string {
 			}
 		}
 	}
+	for _, m := range c.machines {
+		f := m.Files(kernel.Root)
+		walkLogs(f, "/var/log/pods", func(name string, b []byte) {
+			lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+			fmt.Fprintf(&logs, "%s %s\n  %s\n", m.Name(), name, strings.Join(lines[max(0, len(lines)-5):], "\n  "))
+		})
+	}
+	b.WriteString(logs.String())
 	for _, l := range kernel.StrayLines() {
 		fmt.Fprintln(&b, "no process:", l)
 	}
@@ -90,4 +98,20 @@ func (c *Cluster) Thaw(parts kernel.Parts) error {
 		}
 	}
 	return nil
+}
+
+// walkLogs calls f for each regular file below a directory.
+func walkLogs(files kernel.Files, dir string, f func(name string, b []byte)) {
+	l, err := files.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range l {
+		name := dir + "/" + e.Name()
+		if e.IsDir() {
+			walkLogs(files, name, f)
+		} else if b, err := files.ReadFile(name); err == nil {
+			f(name, b)
+		}
+	}
 }

@@ -148,6 +148,23 @@ func TestMounts(t *testing.T) {
 	})
 }
 
+func TestMountTargetsFollowLinks(t *testing.T) {
+	world(t, func(w *kernel.World, tree *Tree, f kernel.Files) {
+		must(t, f.MkdirAll("/run/secrets/sa", 0o755), f.MkdirAll("/var", 0o755), f.Symlink("/run", "/var/run"), f.MkdirAll("/secret", 0o755), f.WriteFile("/secret/token", []byte("t"), 0o600))
+		v, _ := ViewOf(f)
+		must(t, v.Mount(Mount{Target: "/var/run/secrets/sa", Tree: tree, Root: "/secret"}))
+		for _, name := range []string{"/var/run/secrets/sa/token", "/run/secrets/sa/token"} {
+			if b, err := f.ReadFile(name); string(b) != "t" {
+				t.Errorf("%s: %q, %v", name, b, err)
+			}
+		}
+		must(t, v.Unmount("/var/run/secrets/sa"))
+		if _, err := f.Stat("/run/secrets/sa/token"); err == nil {
+			t.Error("it is still mounted")
+		}
+	})
+}
+
 func TestCloneIsCopyOnWrite(t *testing.T) {
 	world(t, func(w *kernel.World, tree *Tree, f kernel.Files) {
 		must(t, f.MkdirAll("/d", 0o755), f.WriteFile("/d/log", []byte("base"), 0o644), f.WriteFile("/d/gone", nil, 0o644))

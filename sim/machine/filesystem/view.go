@@ -13,7 +13,7 @@ import (
 
 // Mount puts a tree, or the part of it below Root, at Target.
 type Mount struct {
-	Target   string // absolute, without symbolic links
+	Target   string // absolute; symbolic links in it are followed when it is mounted
 	Tree     *Tree
 	Root     string // within the tree; "" and "/" are the whole. It may be a single file.
 	ReadOnly bool
@@ -41,8 +41,8 @@ func NewView(mounts []Mount) (*View, error) {
 
 // Mount adds a mount over what is at its target. Its root must exist in its tree; the target need not exist below.
 func (v *View) Mount(m Mount) error {
-	m.Target = path.Clean("/" + m.Target)
 	mu.RLock()
+	m.Target = v.real(path.Clean("/" + m.Target))
 	id, err := m.Tree.find(m.Root)
 	mu.RUnlock()
 	if err != nil {
@@ -55,12 +55,27 @@ func (v *View) Mount(m Mount) error {
 	return nil
 }
 
+// real follows the symbolic links in a path as far as it exists. Callers hold the package's mu.
+func (v *View) real(name string) string {
+	f := &files{v: v}
+	if p, err := f.walk(name, true); err == nil {
+		return p.name
+	}
+	if name == "/" {
+		return name
+	}
+	return path.Join(v.real(path.Dir(name)), path.Base(name))
+}
+
 // Unmount removes the newest mount at a target.
 func (v *View) Unmount(target string) error {
+	mu.RLock()
+	real := v.real(path.Clean("/" + target))
+	mu.RUnlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := len(v.mounts) - 1; i > 0; i-- {
-		if v.mounts[i].Target == path.Clean("/"+target) {
+		if v.mounts[i].Target == real {
 			v.mounts = slices.Delete(v.mounts, i, i+1)
 			return nil
 		}
