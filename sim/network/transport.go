@@ -357,7 +357,10 @@ func (c *Conn) alive() bool {
 	}
 }
 
-// upgrades is net/http's transport for requests that leave HTTP: a fresh connection each, HTTP/1.1 only.
+// Upgrades is net/http's transport for requests that leave HTTP (SPDY, websocket): over fresh connections of the same process
+// and identity, HTTP/1.1 only. It is what upstream's spdy.RoundTripperConfig takes as UpgradeTransport.
+func (t *Transport) Upgrades() *http.Transport { return t.upgrades() }
+
 func (t *Transport) upgrades() *http.Transport {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -367,7 +370,7 @@ func (t *Transport) upgrades() *http.Transport {
 			cfg = &tls.Config{}
 		}
 		cfg.NextProtos = []string{"http/1.1"}
-		t.upgrade = &http.Transport{DialContext: t.dial, TLSClientConfig: cfg, TLSHandshakeTimeout: tlsHandshakeTimeout, DisableKeepAlives: false, MaxIdleConns: -1,
+		t.upgrade = &http.Transport{DialContext: t.dial, TLSClientConfig: cfg, TLSHandshakeTimeout: tlsHandshakeTimeout,
 			IdleConnTimeout: time.Second}
 	}
 	return t.upgrade

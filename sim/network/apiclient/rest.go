@@ -23,21 +23,30 @@ import (
 //
 // Clients of one process with equal TLS settings share their connections, as client-go's cache of transports does.
 func ConfigureREST(p *kernel.Process, c *rest.Config) error {
-	if err := loadTLS(p, c); err != nil {
-		return err
-	}
-	tlsConfig, err := rest.TLSConfigFor(c)
+	t, err := TransportFor(p, c)
 	if err != nil {
 		return err
 	}
+	Use(p, c, t)
+	return nil
+}
+
+// TransportFor is the transport that [ConfigureREST] gives to a configuration: the process's shared one for its TLS settings.
+// Its Upgrades serve exec, attach and port-forward. Files that c names are read into it.
+func TransportFor(p *kernel.Process, c *rest.Config) (*network.Transport, error) {
+	if err := loadTLS(p, c); err != nil {
+		return nil, err
+	}
+	tlsConfig, err := rest.TLSConfigFor(c)
+	if err != nil {
+		return nil, err
+	}
 	key := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %v %q", c.CAData, c.CertData, c.KeyData, c.ServerName, c.Insecure, c.NextProtos)))
-	t := shared(p, key, func() *network.Transport {
+	return shared(p, key, func() *network.Transport {
 		t := network.NewTransport(p, tlsConfig)
 		t.HTTP1 = len(c.NextProtos) == 1 && c.NextProtos[0] == "http/1.1"
 		return t
-	})
-	Use(p, c, t)
-	return nil
+	}), nil
 }
 
 // Use makes a client configuration, whose certificates have been loaded, send through a transport of the caller's own.
@@ -102,7 +111,7 @@ type transports struct {
 
 var transportsMu sync.Mutex
 
-func shared(p *kernel.Process, key string, make_ func() *network.Transport) *network.Transport {
+func shared(p *kernel.Process, key string, newTransport func() *network.Transport) *network.Transport {
 	transportsMu.Lock()
 	ts, _ := p.Value(transportsKey{}).(*transports)
 	if ts == nil {
@@ -114,7 +123,7 @@ func shared(p *kernel.Process, key string, make_ func() *network.Transport) *net
 	defer ts.mu.Unlock()
 	t := ts.all[key]
 	if t == nil {
-		t = make_()
+		t = newTransport()
 		ts.all[key] = t
 	}
 	return t
