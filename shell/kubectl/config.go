@@ -151,12 +151,12 @@ func (i *invocation) replaceConfig() {
 		i.m.writeBack(f)
 	}
 	po := clientcmd.NewDefaultPathOptions()
-	po.EnvVar = ""
 	po.GlobalFile = copies[0]
 	po.LoadingRules = &clientcmd.ClientConfigLoadingRules{Precedence: copies}
 	if fromEnv {
 		po.EnvVar = fmt.Sprintf("CKADRILL_KUBECONFIG_%d", configEnv.Add(1))
 		os.Setenv(po.EnvVar, strings.Join(copies, string(filepath.ListSeparator)))
+		i.m.note(po.EnvVar, "KUBECONFIG")
 		i.p.OnExit(func() { os.Unsetenv(po.EnvVar) })
 	}
 	i.root.RemoveCommand(i.find("config"))

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -88,7 +89,7 @@ type mappedValue struct {
 
 func (v mappedValue) Set(s string) error { return v.Value.Set(v.to(v.i, s)) }
 
-// mapFlags gives every flag of a command, and of those below it, that names files a mapped value.
+// mapFlags gives every flag of a command that names files a mapped value.
 func (i *invocation) mapFlags(c *cobra.Command) {
 	replace := func(f *pflag.Flag) {
 		if _, ok := f.Value.(mappedValue); ok {
@@ -110,9 +111,34 @@ func (i *invocation) mapFlags(c *cobra.Command) {
 	}
 	c.Flags().VisitAll(replace)
 	c.PersistentFlags().VisitAll(replace)
-	for _, sub := range c.Commands() {
-		i.mapFlags(sub)
+}
+
+// hideForeignFlags keeps flags of other programs in this host process away: cobra adds all of pflag.CommandLine to every
+// command, where the real kubectl has nothing.
+func (i *invocation) hideForeignFlags(found *cobra.Command) {
+	pflag.CommandLine.VisitAll(func(f *pflag.Flag) {
+		if i.root.PersistentFlags().Lookup(f.Name) == nil {
+			i.root.PersistentFlags().AddFlag(&pflag.Flag{Name: f.Name, Hidden: true, NoOptDefVal: f.NoOptDefVal, Value: unknownValue{f.Name, found}})
+		}
+	})
+}
+
+// unknownValue is a flag that kubectl does not have.
+type unknownValue struct {
+	name string
+	c    *cobra.Command
+}
+
+func (v unknownValue) String() string { return "" }
+func (v unknownValue) Type() string   { return "string" }
+
+func (v unknownValue) Set(string) error {
+	name := "kubectl"
+	if v.c != nil {
+		name = v.c.CommandPath()
 	}
+	fatal(fmt.Sprintf("error: unknown flag: --%s\nSee '%s --help' for usage.", v.name, name), 1)
+	return nil
 }
 
 // levelValue is -v. klog's own verbosity is that of the host process, so kubectl's is kept with the invocation.

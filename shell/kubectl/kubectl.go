@@ -92,16 +92,22 @@ func (i *invocation) build() {
 	i.root.SetIn(i.streams.In)
 	i.root.SetOut(i.streams.Out)
 	i.root.SetErr(i.streams.ErrOut)
-	i.flag("kubeconfig", "")
+	i.showDefault("kubeconfig", "")
+	i.showDefault("cache-dir", path.Join(i.home(), ".kube", "cache"))
 	logs.AddFlags(i.root.PersistentFlags())
 	i.replaceCommands()
+	found, _, _ := i.root.Find(i.p.Argv[1:])
+	i.hideForeignFlags(found)
 	i.mapFlags(i.root)
+	if found != nil {
+		i.mapFlags(found)
+	}
 }
 
-// flag hides the private copy's name from the default value that help shows.
-func (i *invocation) flag(name, def string) {
+// showDefault is the default value that help shows for a flag.
+func (i *invocation) showDefault(name, value string) {
 	if f := i.root.PersistentFlags().Lookup(name); f != nil {
-		f.DefValue = def
+		f.DefValue = value
 	}
 }
 
@@ -146,20 +152,12 @@ func (i *invocation) execute() error {
 	return i.root.Execute()
 }
 
-// find returns a command of the tree by its path.
+// find returns a command of the tree by its path. It does not ask cobra for the list of commands, which would sort them:
+// the order in which upstream added them shows in its suggestions.
 func (i *invocation) find(names ...string) *cobra.Command {
-	c := i.root
-	for _, n := range names {
-		var next *cobra.Command
-		for _, x := range c.Commands() {
-			if x.Name() == n {
-				next = x
-			}
-		}
-		if next == nil {
-			panic(fmt.Sprintf("kubectl: upstream has no command %q any more", names))
-		}
-		c = next
+	c, rest, err := i.root.Find(names)
+	if err != nil || len(rest) > 0 {
+		panic(fmt.Sprintf("kubectl: upstream has no command %q any more", names))
 	}
 	return c
 }

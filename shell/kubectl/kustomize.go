@@ -19,7 +19,10 @@ func (i *invocation) kustomization(dir string) string {
 		}
 	}
 	i.follow(i.p.Path(dir), map[string]bool{})
-	return i.m.file(dir)
+	// kustomize makes names full, and repeats the typed one in this place only.
+	host := i.m.file(i.p.Path(dir))
+	i.m.note("failure on '"+host+"'", "failure on '"+dir+"'")
+	return host
 }
 
 // kustomizeArgs maps the directory that "kubectl kustomize" is given, the current one by default.

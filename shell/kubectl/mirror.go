@@ -37,7 +37,10 @@ type mirror struct {
 const maxMirror = 256 << 20
 
 func newMirror(p *kernel.Process) *mirror {
-	return &mirror{p: p, names: map[string]string{}, was: map[string]string{}}
+	m := &mirror{p: p, names: map[string]string{}, was: map[string]string{}}
+	// Upstream names itself after the host's program in a few messages.
+	m.call("'"+filepath.Base(os.Args[0])+" get ", "'kubectl get ")
+	return m
 }
 
 // dir makes the private directory.
@@ -255,17 +258,19 @@ func (m *mirror) finish() error {
 func (m *mirror) clean(b []byte) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.root == "" || !bytes.Contains(b, []byte(m.root)) {
-		return b
-	}
 	for _, host := range m.order {
-		b = bytes.ReplaceAll(b, []byte(host), []byte(m.names[host]))
+		if bytes.Contains(b, []byte(host)) {
+			b = bytes.ReplaceAll(b, []byte(host), []byte(m.names[host]))
+		}
 	}
 	return m.strip(b)
 }
 
 // strip gives the copies in a text their full names.
 func (m *mirror) strip(b []byte) []byte {
+	if m.root == "" || !bytes.Contains(b, []byte(m.root)) {
+		return b
+	}
 	return bytes.ReplaceAll(b, []byte(m.root), nil)
 }
 

@@ -18,28 +18,46 @@ import (
 	"ckadrill/sim/kernel"
 )
 
-// DefaultVersion is the release of kubectl on a machine whose packages say nothing else.
+// DefaultVersion is the release of kubectl whose executable does not say.
 const DefaultVersion = "v1.35.9"
 
 // kustomizeVersion is what kubectl v1.35 embeds.
 const kustomizeVersion = "v5.7.1"
 
-type versionKey struct{}
+const versionLine = "version "
 
-// SetVersion sets the release of kubectl that is installed on a machine ("v1.35.9"); upgrading its package changes it.
-func SetVersion(h *kernel.Host, v string) { h.Attach(versionKey{}, v) }
+// Executable is the content of kubectl's executable file in a release ("v1.35.9"): what it reports is in the file, so it
+// changes when another release is installed.
+func Executable(version string) []byte {
+	return append(kernel.Executable("kubectl"), versionLine+version+"\n"...)
+}
 
-// Version is the release of kubectl that is installed on a machine.
-func Version(h *kernel.Host) string {
-	if v, ok := h.Attached(versionKey{}).(string); ok && v != "" {
-		return v
+// versionOf reads the release from the file that the process executes.
+func versionOf(p *kernel.Process) string {
+	if len(p.Argv) == 0 {
+		return DefaultVersion
+	}
+	name, err := kernel.LookPath(p.Files, p.Dir(), p.Getenv("PATH"), p.Argv[0])
+	if err != nil {
+		return DefaultVersion
+	}
+	b, err := p.Files.ReadFile(name)
+	if err != nil {
+		return DefaultVersion
+	}
+	_, rest, _ := strings.Cut(string(b), "\n")
+	if v, ok := strings.CutPrefix(rest, versionLine); ok {
+		v, _, _ = strings.Cut(v, "\n")
+		if _, err := utilversion.ParseSemantic(v); err == nil {
+			return v
+		}
 	}
 	return DefaultVersion
 }
 
 // clientVersion is the build information of the machine's kubectl.
 func (i *invocation) clientVersion() *apiversion.Info {
-	v := Version(i.p.Host())
+	v := versionOf(i.p)
 	info := &apiversion.Info{GitVersion: v, GitCommit: strings.Repeat("0", 40), GitTreeState: "clean", BuildDate: "2026-11-10T12:00:00Z",
 		GoVersion: "go1.25.11", Compiler: "gc", Platform: "linux/amd64"}
 	if p, err := utilversion.ParseSemantic(v); err == nil {

@@ -147,6 +147,23 @@ func (d dataDir) write(s *Store) (kernel.File, error) {
 	return f, err
 }
 
+// reopen opens the database file again after a thaw. It is nil if the file was removed, or replaced by that of another
+// store, while the process ran: its descriptor would have led to the old file.
+func (d dataDir) reopen(s *Store) kernel.File {
+	b, err := d.p.ReadFile(d.db())
+	if err != nil {
+		return nil
+	}
+	if id, _, err := parseDatabaseFile(b); err != nil || id != s.id {
+		return nil
+	}
+	f, err := d.p.Files.OpenFile(d.p.Path(d.db()), os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
 // writeWAL writes the first segment of the log, which names the store as the database file does.
 func (d dataDir) writeWAL(s *Store) error {
 	if err := d.p.Files.MkdirAll(d.p.Path(d.walPath()), 0o700); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,7 +18,7 @@ type logger struct {
 	w       io.Writer
 	console bool
 	least   int
-	silent  bool // a process that carries on after a thaw announces nothing
+	silent  atomic.Bool // a process that carries on after a thaw announces nothing
 }
 
 var logLevels = []string{"debug", "info", "warn", "error", "dpanic", "panic", "fatal"}
@@ -29,7 +30,7 @@ type line struct {
 }
 
 func (l *logger) write(x line) {
-	if slices.Index(logLevels, x.level) < l.least || l.silent {
+	if slices.Index(logLevels, x.level) < l.least || l.silent.Load() {
 		return
 	}
 	if x.stack != "" {

@@ -56,10 +56,11 @@ func (ss *Stores) main(p *kernel.Process) int {
 	case err != nil:
 		return 2
 	}
-	g.log = &logger{w: p.Stderr, least: slices.Index(logLevels, "info"), silent: p.Resumed()}
+	g.log = &logger{w: p.Stderr, least: slices.Index(logLevels, "info")}
+	g.log.silent.Store(p.Resumed())
 	err := g.configure()
 	if g.c.version {
-		p.Printf("etcd Version: %s\nGit SHA: Not provided (use ./build instead of go build)\nGo Version: go1.24.11\nGo OS/Arch: linux/amd64\n", Version)
+		p.Printf("etcd Version: %s\nGit SHA: Not provided (use ./build instead of go build)\nGo Version: %s\nGo OS/Arch: linux/amd64\n", Version, goVersion)
 		return 0
 	}
 	g.log.info("etcdmain/etcd.go:64", "Running: ", "args", p.Argv)
@@ -260,7 +261,9 @@ func (g *program) start() (*Server, int, error) {
 		return nil, code, err
 	}
 	srv := &Server{p: g.p, stores: g.ss, store: s, c: c, log: log, token: g.ss.w.UUID("etcd")}
-	if srv.db, err = g.dir.write(s); err != nil && !g.p.Resumed() {
+	if g.p.Resumed() {
+		srv.db = g.dir.reopen(s)
+	} else if srv.db, err = g.dir.write(s); err != nil {
 		return nil, 0, err
 	}
 	return srv, 0, nil
@@ -276,7 +279,7 @@ func (g *program) announce(initialized bool) {
 		cluster, token = "", ""
 	}
 	g.log.info("embed/etcd.go:323", "starting an etcd server",
-		"etcd-version", Version, "git-sha", "Not provided (use ./build instead of go build)", "go-version", "go1.26.8", "go-os", "linux", "go-arch", "amd64",
+		"etcd-version", Version, "git-sha", "Not provided (use ./build instead of go build)", "go-version", goVersion, "go-os", "linux", "go-arch", "amd64",
 		"max-cpu-set", 2, "max-cpu-available", 2, "member-initialized", initialized, "name", c.name, "data-dir", c.dataDir,
 		"wal-dir", c.walDir, "wal-dir-dedicated", c.walDir, "member-dir", g.dir.member(), "force-new-cluster", c.forceNew,
 		"heartbeat-interval", time.Duration(c.tickMs)*time.Millisecond, "election-timeout", time.Duration(c.electionMs)*time.Millisecond,
@@ -702,7 +705,7 @@ func (g *program) serveClients(srv *Server, initialized bool, closers *[]*server
 // untilSignal waits for SIGTERM or SIGINT and shuts down.
 func (g *program) untilSignal(srv *Server, shut func()) int {
 	c, log := g.c, g.log
-	log.silent = false
+	log.silent.Store(false)
 	got := make(chan kernel.Signal, 1)
 	for _, s := range []kernel.Signal{kernel.SIGTERM, kernel.SIGINT} {
 		g.p.Notify(s, func() {

@@ -17,6 +17,7 @@ const (
 	Version        = "3.6.6"
 	clusterVersion = "3.6"
 	storageVersion = "3.6.0"
+	goVersion      = "go1.26.8"
 )
 
 // Server is a running etcd process that serves a store.
