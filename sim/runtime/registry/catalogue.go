@@ -56,7 +56,7 @@ func (c *Catalogue) Find(r Reference) *Image {
 // ByID returns the image whose configuration has the digest, or nil.
 func (c *Catalogue) ByID(id string) *Image { return c.byID[id] }
 
-// HasHost says whether the registry exists, HasRepository whether it holds the repository.
+// HasHost says whether the registry exists.
 func (c *Catalogue) HasHost(host string) bool { return c.hosts[host] || knownHosts[host] }
 
 // HasRepository says whether a registry holds the repository.

@@ -87,16 +87,6 @@ func (i *Image) ID() string { return digest(string(i.Spec())) }
 // Digest is the digest of the manifest, by which a registry knows the image.
 func (i *Image) Digest() string { return digest("manifest of " + i.ID()) }
 
-// Program returns the names of the programs that the image's own files hold.
-func (i *Image) Program() (names []string) {
-	for _, f := range i.Files {
-		if f.Program != "" {
-			names = append(names, f.Program)
-		}
-	}
-	return names
-}
-
 func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "sha256:" + hex.EncodeToString(sum[:])
