@@ -123,7 +123,10 @@ func addBridge(c *call) (_ types.Result, err error) {
 				return nil, fmt.Errorf("failed to set bridge addr: %w", err)
 			}
 		}
-		m.SetForwarding(true)
+		// Where the machine has the sysctl as a file, it must show the change too.
+		if c.Files.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644) != nil {
+			m.SetForwarding(true)
+		}
 	}
 	if conf.IPMasq {
 		var l []network.Masquerade
