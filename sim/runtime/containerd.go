@@ -74,13 +74,6 @@ func Of(h *kernel.Host) *Containerd {
 	return c
 }
 
-// SetVersion changes the installed release, as a package upgrade does.
-func (c *Containerd) SetVersion(version string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.options.Version = version
-}
-
 // Version is the installed release.
 func (c *Containerd) Version() string {
 	c.mu.Lock()

@@ -127,7 +127,7 @@ func TestExecAttachForward(t *testing.T) {
 		n.as(func(ctx context.Context, r *RuntimeClient, _ internalapi.ImageManagerService) {
 			pod, id, err := run(ctx, r, "web", func(c *runtimeapi.ContainerConfig) {
 				c.Linux.SecurityContext.RunAsUser = &runtimeapi.Int64Value{Value: 33}
-				c.WorkingDir = "/work"
+				c.WorkingDir = "/srv/app"
 				c.Envs = []*runtimeapi.KeyValue{{Key: "A", Value: "b"}}
 			}, "sh", "-c", "ticks")
 			if err != nil {
