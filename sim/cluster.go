@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"ckadrill/sim/addons/cni"
+	"ckadrill/sim/addons/coredns"
 	"ckadrill/sim/addons/flannel"
 	"ckadrill/sim/addons/kubeproxy"
 	"ckadrill/sim/controlplane"
@@ -48,7 +49,7 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 	cni.Register(w.Programs)
 	flannel.Register(w.Programs)
 	kubeproxy.Register(w.Programs)
-	// coredns
+	coredns.Register(w.Programs)
 
 	c.fabric = network.NewFabric(w)
 	c.fabric.AddGateway(gateway)
