@@ -13,6 +13,8 @@ package controlplane
 import (
 	_ "ckadrill/sim/controlplane/quietqueues" // before upstream sets its metrics
 	"ckadrill/sim/kernel"
+
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json, as upstream's main packages have it
 )
 
 // Register adds the programs to the world and tames what upstream keeps process-wide. It is called inside the bubble.

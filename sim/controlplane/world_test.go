@@ -17,8 +17,8 @@ import (
 	"os/exec"
 	"path"
 	"runtime"
-	"runtime/metrics"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -138,7 +138,11 @@ func (m *testMachine) get(name string) []byte {
 
 // start starts a component as the container runtime would.
 func (m *testMachine) start(log *logBuffer, argv ...string) *kernel.Process {
-	spec := kernel.Spec{Argv: argv, Env: []string{"PATH=/usr/local/bin"}, Files: m.files, Net: m.net, Stdout: log, Stderr: log, NamespacePID: 1}
+	return m.startIn(log, "/", argv...)
+}
+
+func (m *testMachine) startIn(log *logBuffer, dir string, argv ...string) *kernel.Process {
+	spec := kernel.Spec{Argv: argv, Dir: dir, Env: []string{"PATH=/usr/local/bin"}, Files: m.files, Net: m.net, Stdout: log, Stderr: log, NamespacePID: 1}
 	name, err := kernel.LookPath(m.files, "/", "/usr/local/bin", argv[0])
 	if err != nil {
 		panic(err)
@@ -223,6 +227,19 @@ var testKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return k
 })
 
+// otherKey is a key that belongs to none of the certificates.
+func otherKey() []byte {
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	b, err := keyutil.MarshalPrivateKeyToPEM(k)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
 func newAuthority(name string) *authority {
 	k := testKey()
 	t := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0), IsCA: true, BasicConstraintsValid: true,
@@ -292,11 +309,17 @@ type lap struct {
 
 func newLap() *lap { return &lap{kernel.Wall(), cpuTime(), time.Now()} }
 
-// cpuTime is what the host process has used, by the runtime's own account.
+// cpuTime is what the host process has used, where /proc says so.
 func cpuTime() time.Duration {
-	s := []metrics.Sample{{Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}}
-	metrics.Read(s)
-	return time.Duration((s[0].Value.Float64() - s[1].Value.Float64() - s[2].Value.Float64()) * float64(time.Second))
+	b, _ := os.ReadFile("/proc/self/stat")
+	_, rest, _ := strings.Cut(string(b), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 func (l *lap) String() string {

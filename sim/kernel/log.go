@@ -127,7 +127,7 @@ func tameLog(w *World) {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
 	for k, v := range map[string]string{
-		"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL",
+		"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "4", // above FATAL: nothing goes to the host
 		"one_output": "true", // or error lines come three times
 	} {
 		if err := fs.Set(k, v); err != nil {

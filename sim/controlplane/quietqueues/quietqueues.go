@@ -21,4 +21,6 @@ var provider workqueue.MetricsProvider
 func init() { workqueue.SetProvider(provider) }
 
 // Quiet says whether the queues have been left without metrics.
-func Quiet() bool { return provider != nil && provider.NewAddsMetric("x") == provider.NewAddsMetric("y") }
+func Quiet() bool {
+	return provider != nil && provider.NewAddsMetric("x") == provider.NewAddsMetric("y")
+}

@@ -1,0 +1,68 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ckadrill/sim/kernel"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func init() { worldTests["TestRestartsDoNotLeak"] = restartsDoNotLeak }
+
+// An apiserver that is killed and started again over and over leaves little behind. CKADRILL_TEST_RESTARTS sets how often.
+func TestRestartsDoNotLeak(t *testing.T) { t.Log(inWorker(t)) }
+
+func restartsDoNotLeak(w *kernel.World) error {
+	n := 6
+	if s := os.Getenv("CKADRILL_TEST_RESTARTS"); s != "" {
+		n, _ = strconv.Atoi(s)
+	}
+	m := newTestMachine(w)
+	m.startEtcd()
+	_, admin := m.admin()
+	var first uint64
+	for i := range n {
+		log := &logBuffer{}
+		l := newLap()
+		p := m.start(log, append([]string{"kube-apiserver"}, strings.Fields(flagsAPIServer)...)...)
+		if err := waitReady(admin, time.Minute); err != nil {
+			return fmt.Errorf("start %d: %w\n%s", i, err, log)
+		}
+		if i%2 == 0 {
+			p.Signal(kernel.SIGKILL)
+		} else {
+			p.Signal(kernel.SIGTERM)
+		}
+		p.Wait()
+		if _, err := admin.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{}); err == nil {
+			return fmt.Errorf("a dead apiserver answers")
+		}
+		end := log.String()
+		time.Sleep(5 * time.Minute)
+		if log.String() != end {
+			return fmt.Errorf("it logs after its end:\n%s", log.String()[len(end):])
+		}
+		fmt.Println(i, l)
+		var ms runtime.MemStats
+		runtime.ReadMemStats(&ms)
+		if i == 0 {
+			first = ms.HeapAlloc
+		}
+		if i == n-1 && ms.HeapAlloc > 2*first {
+			return fmt.Errorf("the heap grew from %d to %d MiB", first>>20, ms.HeapAlloc>>20)
+		}
+	}
+	if file := os.Getenv("CKADRILL_TEST_STACKS"); file != "" {
+		b := make([]byte, 64<<20)
+		os.WriteFile(file, b[:runtime.Stack(b, true)], 0o600)
+	}
+	return nil
+}
