@@ -316,7 +316,8 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 	logAt(p, "kubelet.go", 970).Info("Not starting PodCertificateRequest manager because we are in static kubelet mode or the PodCertificateProjection feature gate is disabled")
 
 	plugins, err := kubelet.NewInitializedVolumePluginMgr(kl, secrets, configMaps, tokens, &clustertrustbundle.NoopManager{},
-		volumes.Plugins(volumes.Config{Files: p.Files, Root: n.root.machine, Resumed: p.Resumed()}), nil)
+		volumes.Plugins(volumes.Config{Files: p.Files, Root: n.root.machine, Resumed: p.Resumed(),
+			Errorf: func(file string, line int, format string, a ...any) { errorfAt(p, file, line, format, a...) }}), nil)
 	if err != nil {
 		return err
 	}

@@ -140,25 +140,10 @@ const (
 // SetVersion says which version ("v1.35.9") the kubelet of a machine reports, whatever its packages say.
 func SetVersion(h *kernel.Host, v string) { h.Attach(versionKey{}, v) }
 
-// version is the version of the machine's kubelet: the one set, else that of the installed package, else the default.
+// version is the version of the kubelet: the one set, else that of the file it was started from, else the default.
 func version(p *kernel.Process) string {
 	if v, ok := p.Host().Attached(versionKey{}).(string); ok {
 		return v
 	}
-	b, err := p.Files.ReadFile("/var/lib/dpkg/status")
-	if err != nil {
-		return defaultVersion
-	}
-	for paragraph := range bytes.SplitSeq(b, []byte("\n\n")) {
-		if !bytes.HasPrefix(append([]byte("\n"), paragraph...), []byte("\nPackage: kubelet\n")) {
-			continue
-		}
-		for line := range bytes.Lines(paragraph) {
-			if v, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("Version: ")); ok {
-				n, _, _ := strings.Cut(string(v), "-")
-				return fmt.Sprintf("v%s", n)
-			}
-		}
-	}
-	return defaultVersion
+	return p.Version(defaultVersion)
 }

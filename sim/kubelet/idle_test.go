@@ -12,7 +12,7 @@ import (
 	"ckadrill/sim/kernel"
 )
 
-// The limit is for one kubelet with ten Pods, an idle hour, without probes; three of them may cost five seconds.
+// One kubelet with ten Pods, an idle hour. Most of what it takes is the fake API; the limit only catches a loop gone wild.
 func init() {
 	scenarios["idle"] = func(b *testbed) error {
 		ctx := context.Background()
@@ -39,7 +39,7 @@ func init() {
 		time.Sleep(time.Hour)
 		d := kernel.WallSince(start)
 		fmt.Printf("an idle hour: %v\n", d)
-		if d > 3*time.Second {
+		if d > 10*time.Second {
 			return fmt.Errorf("an idle hour took %v", d)
 		}
 		return nil

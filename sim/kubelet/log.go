@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2/textlogger"
@@ -15,6 +16,13 @@ func logAt(p *kernel.Process, file string, line int) logr.Logger {
 	return textlogger.NewLogger(textlogger.NewConfig(
 		textlogger.Output(processLog{p}),
 		textlogger.Backtrace(func(int) (string, int) { return file, line })))
+}
+
+// errorfAt prints an unstructured error line, as klog.Errorf does, from a place in upstream's source.
+func errorfAt(p *kernel.Process, file string, line int, format string, a ...any) {
+	if !muted(p) {
+		fmt.Fprintf(p.Log, "E%s %*d %s:%d] %s\n", time.Now().Format("0102 15:04:05.000000"), pidWidth, p.OwnPID(), file, line, fmt.Sprintf(format, a...))
+	}
 }
 
 // processLog writes klog lines to a process's log, with the simulated process id in their header.

@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
 
 	"ckadrill/sim/kernel"
@@ -59,11 +60,15 @@ func TestMain(m *testing.M) {
 		}
 	}
 	kernel.Run(1, time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), func(w *kernel.World) int {
+		if v := os.Getenv("CKADRILL_V"); v != "" {
+			var l klog.Level
+			l.Set(v)
+		}
 		b := newTestbed(w)
 		err := scenarios[name](b)
 		pprof.StopCPUProfile()
 		if err != nil || os.Getenv("CKADRILL_KUBELET_LOG") != "" {
-			fmt.Printf("--- log of the kubelet\n%s--- stray lines\n%s\n--- events\n%s", b.log.String(), strings.Join(kernel.StrayLines(), "\n"), b.events())
+			fmt.Printf("--- log of containerd\n%s--- log of the kubelet\n%s--- stray lines\n%s\n--- events\n%s", b.daemonLog.String(), b.log.String(), strings.Join(kernel.StrayLines(), "\n"), b.events())
 		}
 		if err != nil {
 			fmt.Println("FAIL:", err)
@@ -89,14 +94,15 @@ func runScenario(t *testing.T, name string) {
 
 // testbed is a machine with containerd and a kubelet's files, and a fake API.
 type testbed struct {
-	w      *kernel.World
-	m      *machine.Machine
-	c      *criruntime.Containerd
-	files  kernel.Files
-	api    *fake.Clientset
-	daemon *kernel.Process
-	log    lockedBuffer
-	argv   []string
+	w         *kernel.World
+	m         *machine.Machine
+	c         *criruntime.Containerd
+	files     kernel.Files
+	api       *fake.Clientset
+	daemon    *kernel.Process
+	log       lockedBuffer
+	daemonLog lockedBuffer
+	argv      []string
 }
 
 type lockedBuffer struct {
@@ -200,7 +206,9 @@ func (b *testbed) spec(argv ...string) kernel.Spec {
 
 func (b *testbed) startContainerd() {
 	main, _ := b.w.Programs.Find("containerd")
-	b.daemon = b.m.Host().Processes.Start(b.spec("/usr/bin/containerd"), main)
+	s := b.spec("/usr/bin/containerd")
+	s.Stdout, s.Stderr = &b.daemonLog, &b.daemonLog
+	b.daemon = b.m.Host().Processes.Start(s, main)
 	time.Sleep(time.Second)
 }
 
@@ -223,7 +231,8 @@ func (b *testbed) startAt(started time.Time) *kernel.Process {
 // testPrograms are what containers and the CNI run.
 func testPrograms(w *kernel.World) {
 	criruntime.Register(w)
-	w.Programs.Register("sh", testShell)
+	w.Programs.Register("ash", testShell)
+	w.Programs.Register("dash", testShell)
 	w.Programs.Register("cni-loopback", func(p *kernel.Process) int {
 		if p.Getenv("CNI_COMMAND") == "ADD" {
 			network.Of(p.Host()).Namespace(p.Getenv("CNI_NETNS")).ChangeLink("lo", func(l *network.Link) {

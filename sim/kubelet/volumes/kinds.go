@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/volume"
 	configmapvolume "k8s.io/kubernetes/pkg/volume/configmap"
 	downwardvolume "k8s.io/kubernetes/pkg/volume/downwardapi"
@@ -67,7 +66,7 @@ func (configMap) setUp(m *mounter, args volume.MounterArgs) error {
 	cm, err := m.p.host.GetConfigMapFunc()(m.pod.Namespace, src.Name)
 	if err != nil {
 		if !apierrors.IsNotFound(err) || !optional {
-			klog.Errorf("Couldn't get configMap %v/%v: %v", m.pod.Namespace, src.Name, err)
+			m.p.c.Errorf("configmap.go", 193, "Couldn't get configMap %v/%v: %v", m.pod.Namespace, src.Name, err)
 			return err
 		}
 		cm = &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.pod.Namespace, Name: src.Name}}
@@ -90,7 +89,7 @@ func (secretVolume) setUp(m *mounter, args volume.MounterArgs) error {
 	s, err := m.p.host.GetSecretFunc()(m.pod.Namespace, src.SecretName)
 	if err != nil {
 		if !apierrors.IsNotFound(err) || !optional {
-			klog.Errorf("Couldn't get secret %v/%v: %v", m.pod.Namespace, src.SecretName, err)
+			m.p.c.Errorf("secret.go", 189, "Couldn't get secret %v/%v: %v", m.pod.Namespace, src.SecretName, err)
 			return err
 		}
 		s = &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.pod.Namespace, Name: src.SecretName}}
@@ -113,7 +112,7 @@ func (downwardAPI) setUp(m *mounter, args volume.MounterArgs) error {
 	src := m.spec.Volume.DownwardAPI
 	payload, err := downwardvolume.CollectData(src.Items, m.pod, m.p.host, src.DefaultMode)
 	if err != nil {
-		klog.Errorf("Error preparing data for downwardAPI volume %v for pod %v/%v: %s", m.spec.Name(), m.pod.Namespace, m.pod.Name, err.Error())
+		m.p.c.Errorf("downwardapi.go", 182, "Error preparing data for downwardAPI volume %v for pod %v/%v: %s", m.spec.Name(), m.pod.Namespace, m.pod.Name, err.Error())
 		return err
 	}
 	return project(m, payload, 0o777|fs.ModeSticky, args)

@@ -20,6 +20,8 @@ type Config struct {
 	Root string
 	// Resumed keeps service account tokens that are already in a volume: a thaw must not renew them.
 	Resumed bool
+	// Errorf prints an unstructured error line as from a line of one of upstream's source files.
+	Errorf func(file string, line int, format string, args ...any)
 }
 
 // Plugins are all volume plugins of a kubelet.

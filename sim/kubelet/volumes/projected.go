@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/volume"
 	configmapvolume "k8s.io/kubernetes/pkg/volume/configmap"
 	downwardvolume "k8s.io/kubernetes/pkg/volume/downwardapi"
@@ -35,7 +34,7 @@ func (projected) supports(s *volume.Spec) bool { return s.Volume != nil && s.Vol
 func (k projected) setUp(m *mounter, args volume.MounterArgs) error {
 	payload, err := k.collect(m, args)
 	if err != nil {
-		klog.Errorf("Error preparing data for projected volume %v for pod %v/%v: %s", m.spec.Name(), m.pod.Namespace, m.pod.Name, err.Error())
+		m.p.c.Errorf("projected.go", 196, "Error preparing data for projected volume %v for pod %v/%v: %s", m.spec.Name(), m.pod.Namespace, m.pod.Name, err.Error())
 		return err
 	}
 	return project(m, payload, 0o777|fs.ModeSticky, args)
@@ -87,14 +86,14 @@ func (projected) secret(m *mounter, s *v1.SecretProjection, mode *int32) (map[st
 	o, err := m.p.host.GetSecretFunc()(m.pod.Namespace, s.Name)
 	if err != nil {
 		if !apierrors.IsNotFound(err) || !optional {
-			klog.Errorf("Couldn't get secret %v/%v: %v", m.pod.Namespace, s.Name, err)
+			m.p.c.Errorf("projected.go", 267, "Couldn't get secret %v/%v: %v", m.pod.Namespace, s.Name, err)
 			return nil, err
 		}
 		o = &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.pod.Namespace, Name: s.Name}}
 	}
 	p, err := secretvolume.MakePayload(s.Items, o, mode, optional)
 	if err != nil {
-		klog.Errorf("Couldn't get secret payload %v/%v: %v", m.pod.Namespace, s.Name, err)
+		m.p.c.Errorf("projected.go", 281, "Couldn't get secret payload %v/%v: %v", m.pod.Namespace, s.Name, err)
 	}
 	return p, err
 }
@@ -104,14 +103,14 @@ func (projected) configMap(m *mounter, s *v1.ConfigMapProjection, mode *int32) (
 	o, err := m.p.host.GetConfigMapFunc()(m.pod.Namespace, s.Name)
 	if err != nil {
 		if !apierrors.IsNotFound(err) || !optional {
-			klog.Errorf("Couldn't get configMap %v/%v: %v", m.pod.Namespace, s.Name, err)
+			m.p.c.Errorf("projected.go", 291, "Couldn't get configMap %v/%v: %v", m.pod.Namespace, s.Name, err)
 			return nil, err
 		}
 		o = &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.pod.Namespace, Name: s.Name}}
 	}
 	p, err := configmapvolume.MakePayload(s.Items, o, mode, optional)
 	if err != nil {
-		klog.Errorf("Couldn't get configMap payload %v/%v: %v", m.pod.Namespace, s.Name, err)
+		m.p.c.Errorf("projected.go", 306, "Couldn't get configMap payload %v/%v: %v", m.pod.Namespace, s.Name, err)
 	}
 	return p, err
 }
