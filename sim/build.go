@@ -90,10 +90,11 @@ func (c *Cluster) Thaw(parts kernel.Parts) error {
 		return err
 	}
 	for _, m := range c.machines {
-		if err := m.Resume(); err != nil {
+		// containers live in their shims, whether containerd runs or not
+		if err := runtime.Of(m.Host()).Resume(); err != nil {
 			return fmt.Errorf("machine %s: %w", m.Name(), err)
 		}
-		if err := runtime.Of(m.Host()).Resume(); err != nil {
+		if err := m.Resume(); err != nil {
 			return fmt.Errorf("machine %s: %w", m.Name(), err)
 		}
 	}

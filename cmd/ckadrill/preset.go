@@ -1,9 +1,67 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"ckadrill/sim"
+	"ckadrill/sim/front"
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/kubeadm/presets"
+)
+
+// presetCommand makes the states that are embedded in the program: a cluster is built by kubeadm's phases, comes to rest,
+// and is frozen.
 func presetCommand() *cobra.Command {
-	return &cobra.Command{Use: "preset", Hidden: true}
+	var rest time.Duration
+	c := &cobra.Command{
+		Use:    "preset DIR",
+		Short:  "Build the embedded clusters",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, name := range presets.Names() {
+				if err := buildPreset(name, args[0], rest); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().DurationVar(&rest, "rest", 15*time.Minute, "how long a new cluster rests before it is frozen, in simulated time")
+	return c
 }
-func drillCommand() *cobra.Command  { return &cobra.Command{Use: "drill", Hidden: true} }
-func verifyCommand() *cobra.Command { return &cobra.Command{Use: "verify", Hidden: true} }
+
+func buildPreset(name, dir string, rest time.Duration) error {
+	f := worldFlags{seed: 1, preset: name, fresh: true}
+	w, err := front.Start(f.boot())
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	r, err := w.Ready()
+	if err != nil {
+		return err
+	}
+	parts := kernel.Parts{}
+	r.Delta.Apply(parts)
+	done, err := w.Skip(rest)
+	if err != nil {
+		return err
+	}
+	done.Delta.Apply(parts)
+	b, err := sim.PackState(parts)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, name+".state")
+	if err := os.WriteFile(file, b, 0o644); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d parts, %d KiB, %s\n", file, len(parts), len(b)>>10, done.Date.UTC().Format(time.RFC3339))
+	return nil
+}

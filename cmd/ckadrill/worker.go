@@ -18,7 +18,17 @@ func runWorker() {
 	in, out := os.Stdin, os.Stdout
 	// What upstream prints to the host's streams must not get between the messages.
 	os.Stdout = os.Stderr
-	worker.Main(in, out, assemble)
+	worker.Main(in, out, prepare, assemble)
+}
+
+// prepare loads the embedded state of a preset, unless the front sent a state or wants the cluster built.
+func prepare(b *wire.Boot) error {
+	if b.Parts != nil || b.Fresh {
+		return nil
+	}
+	parts, err := sim.Ready(b.Preset)
+	b.Parts, b.Reseed = parts, true
+	return err
 }
 
 // assemble builds the world of a boot message with the programs of all rooms.
@@ -35,7 +45,13 @@ func assemble(w *kernel.World, b *wire.Boot) (worker.World, error) {
 		return nil, err
 	}
 	if b.Parts != nil {
-		return c, c.Thaw(b.Parts)
+		if err := c.Thaw(b.Parts); err != nil {
+			return nil, err
+		}
+		if b.Reseed {
+			w.Reseed(b.Seed)
+		}
+		return c, nil
 	}
 	return c, c.Build()
 }

@@ -66,6 +66,42 @@ func ExecutableProgram(content []byte) (string, bool) {
 	return string(name), true
 }
 
+// VersionedExecutable is [Executable] with the version of the program in it ("v1.35.9"): an upgrade of a package replaces
+// the file, and so what the program says of itself.
+func VersionedExecutable(program, version string) []byte {
+	return append(Executable(program), "version "+version+"\n"...)
+}
+
+// ExecutableVersion is the version in an executable file's content, "" if it says none.
+func ExecutableVersion(content []byte) string {
+	_, rest, _ := bytes.Cut(content, []byte("\n"))
+	v, ok := bytes.CutPrefix(rest, []byte("version "))
+	if !ok {
+		return ""
+	}
+	v, _, _ = bytes.Cut(v, []byte("\n"))
+	return string(v)
+}
+
+// Version is the version in the file that the process was started from, or def if it says none.
+func (p *Process) Version(def string) string {
+	if p.Files == nil || len(p.Argv) == 0 {
+		return def
+	}
+	name, err := LookPath(p.Files, p.Dir(), p.Getenv("PATH"), p.Argv[0])
+	if err != nil {
+		return def
+	}
+	b, err := p.Files.ReadFile(name)
+	if err != nil {
+		return def
+	}
+	if v := ExecutableVersion(b); v != "" {
+		return v
+	}
+	return def
+}
+
 // ErrNoExec is returned for an executable file that is neither a program nor a script with a #! line.
 var ErrNoExec error = syscall.ENOEXEC
 

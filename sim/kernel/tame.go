@@ -19,9 +19,13 @@ func tame(w *World) {
 	// The second one backs off from a time noted at the start of the host process: in a bubble it could sleep for years.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	utilruntime.ReallyCrash = false
-	// These three feed names, uids and jitter.
+	seedUpstream(w)
+	tameLog(w)
+}
+
+// seedUpstream seeds the process-wide sources that names, uids and jitter come from.
+func seedUpstream(w *World) {
 	utilrand.Seed(int64(w.source("apimachinery").Uint64()))
 	rand.Seed(int64(w.source("math").Uint64())) //nolint:staticcheck // the global source is what upstream draws from
 	uuid.SetRand(w.source("uuid"))
-	tameLog(w)
 }

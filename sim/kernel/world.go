@@ -105,6 +105,16 @@ func (w *World) UUID(name string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
+// Reseed gives the world another seed: what is drawn from now on comes from it. A world that was thawed from a state that
+// many share gets its own this way.
+func (w *World) Reseed(seed uint64) {
+	w.mu.Lock()
+	w.seed = seed
+	w.sources = map[string]*source{}
+	w.mu.Unlock()
+	seedUpstream(w)
+}
+
 // worldState is the world's own part of a freeze: the date, the seed and the positions of the random streams.
 type worldState struct{ w *World }
 

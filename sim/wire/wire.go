@@ -32,6 +32,8 @@ type Boot struct {
 	// Parts is the state to thaw; nil boots the preset.
 	Parts kernel.Parts
 	Pace  Pace
+	// Reseed gives a thawed world the seed above; else it keeps the one that it was frozen with.
+	Reseed bool
 	// Fresh builds the preset's cluster from nothing, by kubeadm's phases, instead of thawing the embedded one.
 	Fresh bool
 	// Options are settings of the rooms above, by name.

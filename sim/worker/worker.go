@@ -20,6 +20,9 @@ type World interface {
 	Query(name string, payload []byte) ([]byte, error)
 }
 
+// Prepare completes a boot message outside of the bubble, before the world begins.
+type Prepare func(b *wire.Boot) error
+
 // Assemble builds the world of a boot message and returns when it is ready. It is called in the bubble.
 type Assemble func(w *kernel.World, b *wire.Boot) (World, error)
 
@@ -27,7 +30,7 @@ type Assemble func(w *kernel.World, b *wire.Boot) (World, error)
 const stallLimit = 20 * time.Second
 
 // Main serves the front over a pair of pipes. It does not return.
-func Main(in io.Reader, out io.Writer, assemble Assemble) {
+func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 	conn := wire.NewConn(in, out)
 	box := newOutbox(conn)
 	fail := func(err error) {
@@ -40,6 +43,10 @@ func Main(in io.Reader, out io.Writer, assemble Assemble) {
 		fail(fmt.Errorf("the first message to a worker must be a boot: %v", err))
 	}
 	b := first.Boot
+	known := b.Parts // what the front has
+	if err := prepare(b); err != nil {
+		fail(err)
+	}
 	if b.Parts != nil {
 		date, err := kernel.DateOf(b.Parts)
 		if err != nil {
@@ -54,7 +61,7 @@ func Main(in io.Reader, out io.Writer, assemble Assemble) {
 	go s.receive(conn)
 	kernel.Run(b.Seed, b.Date, func(w *kernel.World) int {
 		dog.Watch()
-		s.w, s.rec = w, kernel.NewRecorder(b.Parts)
+		s.w, s.rec = w, kernel.NewRecorder(known)
 		s.listen()
 		exit := 0
 		booted := make(chan struct{})
