@@ -9,7 +9,12 @@ import (
 // replaceCommands puts our own run in the place of upstream's where that would touch the host. Flags, help and completion
 // stay upstream's.
 func (i *invocation) replaceCommands() {
-	i.replaceConfig()
+	for _, a := range i.p.Argv[1:] {
+		if a == "config" { // its files are copied only when they may be wanted
+			i.replaceConfig()
+			break
+		}
+	}
 	i.find("auth", "can-i").Run = i.canI
 	i.replaceVersion()
 	i.replaceExec()

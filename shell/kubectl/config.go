@@ -1,9 +1,11 @@
 package kubectl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -43,13 +45,18 @@ func (i *invocation) kubeconfig() string {
 	files, _ := i.kubeconfigFiles()
 	var copies []string
 	for _, f := range files {
-		if _, err := i.p.Files.Stat(i.p.Path(f)); err == nil {
+		b, err := i.p.ReadFile(f)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err == nil && !namesFiles(b):
+			copies = append(copies, i.m.shared(i.p.Path(f), b))
+		default:
 			copies = append(copies, i.kubeconfigCopy(f))
 		}
 	}
 	switch len(copies) {
-	case 0: // an empty one, or upstream would look for the host's
-		return i.m.content("", "empty-kubeconfig", []byte("apiVersion: v1\nkind: Config\n"))
+	case 0: // not none, or upstream would look for the host's
+		return i.m.shared("", i.inCluster())
 	case 1:
 		return copies[0]
 	}
@@ -61,6 +68,16 @@ func (i *invocation) kubeconfig() string {
 		}
 	}
 	return copies[0] // upstream reports what is wrong with it
+}
+
+// namesFiles says whether a kubeconfig may name other files.
+func namesFiles(b []byte) bool {
+	for _, key := range []string{"certificate-authority:", "client-certificate:", "client-key:", "tokenFile:", "\"certificate-authority\"", "\"client-certificate\"", "\"client-key\"", "\"tokenFile\""} {
+		if bytes.Contains(b, []byte(key)) {
+			return true
+		}
+	}
+	return false
 }
 
 // explicitKubeconfig is a copy of the file that --kubeconfig names.
@@ -163,20 +180,26 @@ func (i *invocation) replaceConfig() {
 	i.root.AddCommand(cmdconfig.NewCmdConfig(i.f, po, i.streams))
 }
 
-// inCluster says whether the process runs in a Pod and has no kubeconfig, as upstream's in-cluster rules ask.
-func (i *invocation) inCluster() bool {
-	if i.p.Getenv("KUBERNETES_SERVICE_HOST") == "" || i.p.Getenv("KUBERNETES_SERVICE_PORT") == "" {
-		return false
-	}
-	if _, err := i.p.Files.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token"); err != nil {
-		return false
-	}
-	c, err := i.flags.ToRawKubeConfigLoader().RawConfig()
-	return err == nil && isEmpty(&c)
-}
+const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
-func isEmpty(c *clientcmdapi.Config) bool {
-	return len(c.Clusters) == 0 && len(c.AuthInfos) == 0 && len(c.Contexts) == 0
+// inCluster is a kubeconfig of the process's ServiceAccount, empty outside of a Pod. Upstream's own in-cluster rules look at
+// the host's environment and files.
+func (i *invocation) inCluster() []byte {
+	c := clientcmdapi.NewConfig()
+	host, port := i.p.Getenv("KUBERNETES_SERVICE_HOST"), i.p.Getenv("KUBERNETES_SERVICE_PORT")
+	if token, err := i.p.Files.ReadFile(serviceAccount + "token"); err == nil && host != "" && port != "" {
+		ca, _ := i.p.Files.ReadFile(serviceAccount + "ca.crt")
+		namespace, _ := i.p.Files.ReadFile(serviceAccount + "namespace")
+		c.Clusters["in-cluster"] = &clientcmdapi.Cluster{Server: "https://" + net.JoinHostPort(host, port), CertificateAuthorityData: ca}
+		c.AuthInfos["in-cluster"] = &clientcmdapi.AuthInfo{Token: strings.TrimSpace(string(token))}
+		c.Contexts["in-cluster"] = &clientcmdapi.Context{Cluster: "in-cluster", AuthInfo: "in-cluster", Namespace: strings.TrimSpace(string(namespace))}
+		c.CurrentContext = "in-cluster"
+	}
+	b, err := clientcmd.Write(*c)
+	if err != nil {
+		i.m.fail(err)
+	}
+	return b
 }
 
 // inline reads the copies of certificates, keys and tokens into a client configuration.

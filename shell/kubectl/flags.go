@@ -115,10 +115,10 @@ func (i *invocation) mapFlags(c *cobra.Command) {
 
 // hideForeignFlags keeps flags of other programs in this host process away: cobra adds all of pflag.CommandLine to every
 // command, where the real kubectl has nothing.
-func (i *invocation) hideForeignFlags(found *cobra.Command) {
+func (i *invocation) hideForeignFlags() {
 	pflag.CommandLine.VisitAll(func(f *pflag.Flag) {
 		if i.root.PersistentFlags().Lookup(f.Name) == nil {
-			i.root.PersistentFlags().AddFlag(&pflag.Flag{Name: f.Name, Hidden: true, NoOptDefVal: f.NoOptDefVal, Value: unknownValue{f.Name, found}})
+			i.root.PersistentFlags().AddFlag(&pflag.Flag{Name: f.Name, Hidden: true, NoOptDefVal: f.NoOptDefVal, Value: unknownValue{f.Name, i}})
 		}
 	})
 }
@@ -126,7 +126,7 @@ func (i *invocation) hideForeignFlags(found *cobra.Command) {
 // unknownValue is a flag that kubectl does not have.
 type unknownValue struct {
 	name string
-	c    *cobra.Command
+	i    *invocation
 }
 
 func (v unknownValue) String() string { return "" }
@@ -134,8 +134,8 @@ func (v unknownValue) Type() string   { return "string" }
 
 func (v unknownValue) Set(string) error {
 	name := "kubectl"
-	if v.c != nil {
-		name = v.c.CommandPath()
+	if c, _, err := v.i.root.Find(v.i.p.Argv[1:]); err == nil {
+		name = c.CommandPath()
 	}
 	fatal(fmt.Sprintf("error: unknown flag: --%s\nSee '%s --help' for usage.", v.name, name), 1)
 	return nil

@@ -17,6 +17,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network"
 )
 
 // Register provides the program "kubectl".
@@ -32,6 +33,9 @@ type invocation struct {
 	root    *cobra.Command
 	level   int // -v
 	warned  warnings
+
+	mu         sync.Mutex
+	transports map[string]*network.Transport
 }
 
 type invocationKey struct{}
@@ -50,8 +54,12 @@ var building sync.Mutex
 // Main is the program "kubectl".
 func Main(p *kernel.Process) int {
 	tame()
-	i := &invocation{p: p, m: newMirror(p)}
+	i := &invocation{p: p, m: newMirror(p), transports: map[string]*network.Transport{}}
 	i.streams = genericiooptions.IOStreams{In: p.Stdin, Out: cleaner{i.m, p.Stdout}, ErrOut: cleaner{i.m, p.Stderr}}
+	if p.TTY != nil {
+		// "run -it" and "debug -it" ask the host for a terminal, and say that there is none.
+		i.m.call("Unable to use a TTY - input is not a terminal or the right kind of file\n", "")
+	}
 	p.Log = cleaner{i.m, p.Log}
 	i.warned = rest.NewWarningWriter(i.streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	p.SetValue(invocationKey{}, i)
@@ -95,11 +103,10 @@ func (i *invocation) build() {
 	i.showDefault("kubeconfig", "")
 	i.showDefault("cache-dir", path.Join(i.home(), ".kube", "cache"))
 	logs.AddFlags(i.root.PersistentFlags())
+	i.hideForeignFlags()
 	i.replaceCommands()
-	found, _, _ := i.root.Find(i.p.Argv[1:])
-	i.hideForeignFlags(found)
 	i.mapFlags(i.root)
-	if found != nil {
+	if found, _, _ := i.root.Find(i.p.Argv[1:]); found != nil {
 		i.mapFlags(found)
 	}
 }

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -43,19 +44,53 @@ func newMirror(p *kernel.Process) *mirror {
 	return m
 }
 
+// private is the host process's own directory for copies, with every link in its name followed.
+var private = sync.OnceValues(func() (string, error) {
+	d, err := os.MkdirTemp("", "ckadrill-kubectl-")
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(d)
+})
+
 // dir makes the private directory.
 func (m *mirror) dir() string {
 	if m.root == "" {
-		d, err := os.MkdirTemp("", "ckadrill-kubectl-")
+		d, err := private()
+		if err == nil {
+			d, err = os.MkdirTemp(d, "")
+		}
 		if err != nil {
 			m.fail(fmt.Errorf("no private directory: %w", err))
-		}
-		if r, err := filepath.EvalSymlinks(d); err == nil {
-			d = r
 		}
 		m.root = d
 	}
 	return m.root
+}
+
+// shared is a copy of content that upstream only reads. It is named after the content and kept, so that the next command
+// finds it.
+func (m *mirror) shared(name string, b []byte) string {
+	d, err := private()
+	if err != nil {
+		m.fail(fmt.Errorf("no private directory: %w", err))
+	}
+	host := filepath.Join(d, fmt.Sprintf("%x", sha256.Sum256(b)))
+	if _, err := os.Stat(host); err != nil {
+		f, err := os.CreateTemp(d, "")
+		if err == nil {
+			_, err = f.Write(b)
+			f.Close()
+		}
+		if err == nil {
+			err = os.Rename(f.Name(), host)
+		}
+		if err != nil {
+			m.fail(err)
+		}
+	}
+	m.note(host, name)
+	return host
 }
 
 // fail ends the command with an error that upstream had no chance to find.

@@ -3,6 +3,8 @@ package kubectl
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/httpstream"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/transport/websocket"
 
+	"ckadrill/sim/network"
 	"ckadrill/sim/network/apiclient"
 )
 
@@ -23,13 +26,6 @@ type warnings interface {
 // wrapConfig makes a client of the world out of the configuration that upstream has read from the copies.
 func (i *invocation) wrapConfig(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
-	if i.inCluster() {
-		if in, err := apiclient.InCluster(i.p); err == nil {
-			in.Timeout, in.Impersonate, in.WarningHandler = c.Timeout, c.Impersonate, i.warned
-			i.upgrades(in)
-			return in
-		}
-	}
 	switch {
 	case c.ExecProvider != nil:
 		refuse("credential plugins of a kubeconfig")
@@ -39,34 +35,21 @@ func (i *invocation) wrapConfig(c *rest.Config) *rest.Config {
 	if err := inline(c); err != nil {
 		fatal("error: "+err.Error(), 1)
 	}
-	c.WarningHandler = i.warned
-	if err := apiclient.ConfigureREST(i.p, c); err != nil {
-		fatal("error: "+err.Error(), 1)
+	t := i.transport(c)
+	if !strings.Contains(c.Host, "://") && (c.Insecure || len(c.CAData)+len(c.CertData) > 0) {
+		c.Host = "https://" + c.Host
 	}
-	i.upgrades(c)
-	return c
-}
-
-// upgrades lets exec, attach, cp and port-forward connect through the process's network. Upstream gives the round tripper
-// that dials for them to WrapTransport, so it can be exchanged there. WebSockets are refused, which makes upstream go on
-// with SPDY as it does with a server that lacks them.
-func (i *invocation) upgrades(c *rest.Config) {
+	// The transport has the certificates; client-go would parse them again for each of its clients.
+	c.TLSClientConfig = rest.TLSClientConfig{}
+	c.Transport, c.WarningHandler = t, i.warned
+	c.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	wrap := c.WrapTransport
-	tlsConfig, err := rest.TLSConfigFor(c)
-	if err != nil {
-		fatal("error: "+err.Error(), 1)
-	}
-	p := i.p
 	c.WrapTransport = func(rt http.RoundTripper) http.RoundTripper {
+		// Exec, attach, cp and port-forward bring the round tripper that dials for them, so it can be exchanged here.
+		// WebSockets are refused, which makes upstream go on with SPDY as it does with a server that lacks them.
 		switch rt := rt.(type) {
 		case *spdy.SpdyRoundTripper:
-			t := &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}
-			t.DialContext = p.Dial
-			if tlsConfig != nil {
-				t.TLSClientConfig = tlsConfig.Clone()
-				t.TLSClientConfig.NextProtos = []string{"http/1.1"}
-			}
-			ours, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{UpgradeTransport: t, PingPeriod: 5 * time.Second})
+			ours, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{UpgradeTransport: t.Upgrades(), PingPeriod: 5 * time.Second})
 			if err == nil {
 				*rt = *ours
 			}
@@ -74,8 +57,29 @@ func (i *invocation) upgrades(c *rest.Config) {
 		case *websocket.RoundTripper:
 			return noWebSocket{}
 		}
-		return i.debug(wrap(rt))
+		if wrap != nil {
+			rt = wrap(rt)
+		}
+		return i.debug(rt)
 	}
+	return c
+}
+
+// transport is the process's transport for a configuration's certificates. Upstream makes several clients of one
+// configuration; parsing a key takes a millisecond.
+func (i *invocation) transport(c *rest.Config) *network.Transport {
+	key := fmt.Sprintf("%q %q %q %q %v", c.CAData, c.CertData, c.KeyData, c.ServerName, c.Insecure)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if t := i.transports[key]; t != nil {
+		return t
+	}
+	t, err := apiclient.TransportFor(i.p, c)
+	if err != nil {
+		fatal("error: "+err.Error(), 1)
+	}
+	i.transports[key] = t
+	return t
 }
 
 type noWebSocket struct{}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -47,8 +48,8 @@ const noCache = "/dev/null/ckadrill"
 // fatal prints an error as upstream does and ends the process of the calling goroutine.
 func fatal(msg string, code int) {
 	p := kernel.Current()
-	if p == nil {
-		return
+	if p == nil || !p.Alive() {
+		runtime.Goexit() // what a process leaves behind must not go on as if nothing had happened
 	}
 	if len(msg) > 0 {
 		if !strings.HasSuffix(msg, "\n") {

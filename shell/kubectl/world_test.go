@@ -28,6 +28,9 @@ import (
 // goroutines behind, so the bubble cannot be ended inside "go test", and one bubble is all that a process can have.
 const workerEnv = "CKADRILL_TEST_WORLD"
 
+// profile is where a world test may write what it costs, nil if nobody asked.
+var profile io.Writer
+
 var worldTests = map[string]func(l *lab) error{}
 
 func TestMain(m *testing.M) {
@@ -39,6 +42,13 @@ func TestMain(m *testing.M) {
 	if !ok {
 		fmt.Fprintln(os.Stderr, "no such world test:", name)
 		os.Exit(2)
+	}
+	if file := os.Getenv("CKADRILL_TEST_PROFILE"); file != "" { // for go tool pprof
+		f, err := os.Create(file)
+		if err != nil {
+			panic(err)
+		}
+		profile = f
 	}
 	kernel.Run(1, time.Date(2026, 12, 1, 16, 4, 30, 0, time.UTC), func(w *kernel.World) int {
 		l, err := newLab(w)

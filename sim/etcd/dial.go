@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network"
 )
 
 // Client is a connected client of etcd.
@@ -70,7 +71,7 @@ func Dial(ctx context.Context, p *kernel.Process, endpoints []string, tlsConfig 
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{
 			grpc.WithBlock(), //nolint:staticcheck // upstream's behaviour
-			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return p.Dial(ctx, "tcp", addr) }),
+			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialName(ctx, p, addr) }),
 			grpc.WithIdleTimeout(0), // direct calls would not count as use
 		},
 	}
@@ -97,6 +98,25 @@ func Dial(ctx context.Context, p *kernel.Process, endpoints []string, tlsConfig 
 	}
 	go c.follow(base)
 	return c, nil
+}
+
+// dialName connects to an endpoint whose host is an address or a name that the process can resolve.
+func dialName(ctx context.Context, p *kernel.Process, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || isIP(host) {
+		return p.Dial(ctx, "tcp", address)
+	}
+	addrs, err := network.Resolve(ctx, p, host)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
+	for _, a := range addrs {
+		var c net.Conn
+		if c, err = p.Dial(ctx, "tcp", net.JoinHostPort(a.String(), port)); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }
 
 // Kubernetes is the client as kube-apiserver's storage wants it.
