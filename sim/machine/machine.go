@@ -96,7 +96,7 @@ func New(w *kernel.World, name string, o Options) *Machine {
 	if err := m.mountKernelTrees(); err != nil {
 		panic(fmt.Sprintf("machine: %s: %v", name, err))
 	}
-	m.systemd = systemd.New(systemd.Config{World: w, Host: m.host, Files: m.Files(kernel.Root), Journal: m.journal, Start: m.Start,
+	m.systemd = systemd.New(systemd.Config{World: w, Host: m.host, Files: m.Files(kernel.Root), Journal: m.journal, Start: m.Start, StartProgram: m.startProgram,
 		LookupUser: func(n string) (kernel.Credential, string, bool) {
 			u, ok := m.LookupUser(n)
 			return u.Cred, u.Home, ok
@@ -174,23 +174,9 @@ const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // Start starts a process on the machine. Files, network and PATH are filled in; the program is found from Argv[0]. The
 // error is an *fs.PathError, as execve's.
 func (m *Machine) Start(spec kernel.Spec) (*kernel.Process, error) {
-	m.mu.Lock()
-	on, network := m.on, m.network
-	m.mu.Unlock()
-	if !on {
-		return nil, &fs.PathError{Op: "exec", Path: spec.Argv[0], Err: fmt.Errorf("%s is switched off", m.name)}
-	}
-	if spec.Files == nil {
-		spec.Files = m.Files(spec.Cred)
-	}
-	if spec.Net == nil {
-		spec.Net = network
-	}
-	path := DefaultPath
-	if i := slices.IndexFunc(spec.Env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }); i >= 0 {
-		path = spec.Env[i][len("PATH="):]
-	} else {
-		spec.Env = append(slices.Clone(spec.Env), "PATH="+DefaultPath)
+	spec, path, err := m.complete(spec)
+	if err != nil {
+		return nil, err
 	}
 	dir := spec.Dir
 	if dir == "" {
@@ -206,6 +192,38 @@ func (m *Machine) Start(spec kernel.Spec) (*kernel.Process, error) {
 	}
 	spec.Argv = argv
 	return m.host.Processes.Start(spec, main), nil
+}
+
+// startProgram starts a program that is known already, whatever has become of its file.
+func (m *Machine) startProgram(spec kernel.Spec, main kernel.Program) (*kernel.Process, error) {
+	spec, _, err := m.complete(spec)
+	if err != nil {
+		return nil, err
+	}
+	return m.host.Processes.Start(spec, main), nil
+}
+
+// complete fills in what a process has by default, and returns its PATH.
+func (m *Machine) complete(spec kernel.Spec) (kernel.Spec, string, error) {
+	m.mu.Lock()
+	on, network := m.on, m.network
+	m.mu.Unlock()
+	if !on {
+		return spec, "", &fs.PathError{Op: "exec", Path: spec.Argv[0], Err: fmt.Errorf("%s is switched off", m.name)}
+	}
+	if spec.Files == nil {
+		spec.Files = m.Files(spec.Cred)
+	}
+	if spec.Net == nil {
+		spec.Net = network
+	}
+	for i := len(spec.Env) - 1; i >= 0; i-- {
+		if path, ok := strings.CutPrefix(spec.Env[i], "PATH="); ok {
+			return spec, path, nil
+		}
+	}
+	spec.Env = append(slices.Clone(spec.Env), "PATH="+DefaultPath)
+	return spec, DefaultPath, nil
 }
 
 // PoweredOn says whether the machine runs.

@@ -134,10 +134,10 @@ func TestRestartUntilTheLimit(t *testing.T) {
 		if !s.Status("bad.service").NeedReload {
 			t.Error("a changed unit file goes unnoticed")
 		}
-		s.Reload()
+		s.Reload(nil)
 		time.Sleep(time.Minute)
 		st = s.Status("bad.service")
-		if st.Active != systemd.Failed || st.Result != "start-limit-hit" {
+		if st.Active != systemd.Failed || st.Result != "exit-code" {
 			t.Errorf("%s, %s", st.Active, st.Result)
 		}
 		all := strings.Join(lines(m, "bad.service"), "\n")
@@ -162,7 +162,7 @@ func TestMissingProgramAndMask(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		all := strings.Join(lines(m, "good.service"), "\n")
-		for _, want := range []string{"(good)[N]: good.service: Failed to locate executable /usr/bin/good: No such file or directory", "status=203/EXEC"} {
+		for _, want := range []string{"(good)[N]: good.service: Unable to locate executable '/usr/bin/good': No such file or directory", "status=203/EXEC"} {
 			if !strings.Contains(all, want) {
 				t.Errorf("no line %q in\n%s", want, all)
 			}

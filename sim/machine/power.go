@@ -49,7 +49,7 @@ func (m *Machine) startInit(started time.Time) {
 	})
 	init.Notify(kernel.SIGTERM, func() {}) // systemd re-executes itself; nothing of it shows
 	init.Notify(kernel.SIGINT, func() { m.Reboot() })
-	init.Notify(kernel.SIGHUP, func() { m.systemd.Reload() })
+	init.Notify(kernel.SIGHUP, func() { m.systemd.Reload(nil) })
 	m.host.Processes.SetNext(firstPID)
 	m.mu.Lock()
 	m.init = init

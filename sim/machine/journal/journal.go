@@ -152,16 +152,15 @@ type Writer struct {
 // Writer returns a writer for a service's standard output or error; e gives all but the text.
 func (j *Journal) Writer(e Entry) *Writer { return &Writer{j: j, e: e} }
 
-// SetPID sets the process that the next lines come from.
-func (w *Writer) SetPID(pid int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.e.PID = pid
-}
+func (w *Writer) Write(b []byte) (int, error) { return w.WriteAs(0, b) }
 
-func (w *Writer) Write(b []byte) (int, error) {
+// WriteAs writes in the name of a process; 0 is the one that was set.
+func (w *Writer) WriteAs(pid int, b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if pid != 0 {
+		w.e.PID = pid
+	}
 	n := len(b)
 	for len(b) > 0 {
 		i := bytes.IndexByte(b, '\n')

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/machine/journal"
 )
 
 // Run makes p the machine's init process: everything that the manager does happens in its name and ends with it.
@@ -19,14 +20,13 @@ func (m *Manager) Run(p *kernel.Process) {
 func (m *Manager) Boot() {
 	m.mu.Lock()
 	m.units = map[string]*unit{}
+	m.booting = true
 	m.mu.Unlock()
-	target := "multi-user.target"
-	for _, dir := range searchPath {
-		if t, err := m.cfg.Files.Readlink(path.Join(dir, "default.target")); err == nil {
-			target = path.Base(t)
-			break
-		}
-	}
+	m.run(func() error { m.boot(); return nil })
+}
+
+func (m *Manager) boot() {
+	target := m.DefaultTarget()
 	wanted := m.wanted(target)
 	done := map[string]chan struct{}{}
 	for _, n := range wanted {
@@ -44,16 +44,15 @@ func (m *Manager) Boot() {
 		}
 		m.mu.Unlock()
 		start := func() {
-			m.Start(n)
-			close(done[n])
+			defer close(done[n])
+			m.start(n, map[string]bool{})
 		}
 		if len(after) == 0 {
 			// in order of names, so that pids do not depend on chance; only a service that is long in starting is not waited for
-			finished := make(chan struct{})
-			m.background(func() { start(); close(finished) })
+			m.background(start)
 			t := time.NewTimer(time.Millisecond)
 			select {
-			case <-finished:
+			case <-done[n]:
 			case <-t.C:
 			}
 			t.Stop()
@@ -69,7 +68,27 @@ func (m *Manager) Boot() {
 	for _, n := range wanted {
 		<-done[n]
 	}
-	m.Start(target)
+	m.start(target, map[string]bool{})
+	m.mu.Lock()
+	m.booting = false
+	m.mu.Unlock()
+}
+
+// DefaultTarget is what the machine boots into.
+func (m *Manager) DefaultTarget() string {
+	for _, dir := range searchPath {
+		if t, err := m.cfg.Files.Readlink(path.Join(dir, "default.target")); err == nil {
+			return path.Base(t)
+		}
+	}
+	return "multi-user.target"
+}
+
+// Booting says whether the default target is still to be reached.
+func (m *Manager) Booting() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.booting
 }
 
 // wanted lists the units that a target wants by links, and by its own file.
@@ -99,20 +118,23 @@ func (m *Manager) wanted(target string) []string {
 
 // Shutdown stops all services, the last started first.
 func (m *Manager) Shutdown() {
-	m.mu.Lock()
-	var running []*unit
-	for _, n := range m.names() {
-		u := m.units[n]
-		m.callOff(u)
-		if u.main != nil {
-			running = append(running, u)
+	m.run(func() error {
+		m.mu.Lock()
+		var running []*unit
+		for _, n := range m.names() {
+			u := m.units[n]
+			m.callOff(u)
+			if u.main != nil {
+				running = append(running, u)
+			}
 		}
-	}
-	slices.SortStableFunc(running, func(a, b *unit) int { return b.mainStart.Compare(a.mainStart) })
-	m.mu.Unlock()
-	for _, u := range running {
-		m.Stop(u.name)
-	}
+		slices.SortStableFunc(running, func(a, b *unit) int { return b.mainStart.Compare(a.mainStart) })
+		m.mu.Unlock()
+		for _, u := range running {
+			m.stop(u.name)
+		}
+		return nil
+	})
 }
 
 // Halt forgets all runtime state: the machine is off.
@@ -120,32 +142,45 @@ func (m *Manager) Halt() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.units = map[string]*unit{}
+	m.booting = false
 	m.init.Store(nil)
 }
 
 type frozenUnit struct {
 	Definition          Definition
 	Active, Sub, Result string
+	Times               times
+	Condition           Condition
+	Running             bool
+	Command             execution
 	MainPID             int
-	Running, Exec       bool
 	MainStart, MainExit time.Time
 	Status              kernel.Status
-	ActiveSince         time.Time
-	Changed             time.Time
+	Control             []Exec
+	Spent               time.Duration
+	Text                string
 	Restarts            int
 	Starts              []time.Time
 	RestartAt           time.Time
 	Invocation          string
+	Stopping            bool
 }
+
+// bootPart is the part that says that the machine is booting; no unit has such a name.
+const bootPart = "booting"
 
 // Freeze implements [kernel.Holder].
 func (m *Manager) Freeze(s *kernel.Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.booting {
+		s.Put(bootPart, 1, func() []byte { return []byte("yes") })
+	}
 	for _, n := range m.names() {
 		u := m.units[n]
 		s.Put(n, u.version, func() []byte {
-			b, err := kernel.Encode(frozenUnit{*u.def, u.active, u.sub, u.result, u.mainPID, u.main != nil, u.exec, u.mainStart, u.mainExit, u.status, u.activeSince, u.changed, u.restarts, u.starts, u.restartAt, u.invocation})
+			b, err := kernel.Encode(frozenUnit{*u.def, u.active, u.sub, u.result, u.times, u.condition, u.main != nil, u.command, u.mainPID, u.mainStart, u.mainExit, u.status, u.control, u.spent,
+				u.text, u.restarts, u.starts, u.restartAt, u.invocation, u.stopping != nil})
 			if err != nil {
 				panic(err)
 			}
@@ -160,52 +195,101 @@ func (m *Manager) Thaw(parts kernel.Parts) error {
 	defer m.mu.Unlock()
 	m.units = map[string]*unit{}
 	for n, b := range parts {
+		if n == bootPart {
+			m.booting = true
+			continue
+		}
 		var f frozenUnit
 		if err := kernel.Decode(b, &f); err != nil {
 			return fmt.Errorf("unit %s: %w", n, err)
 		}
-		u := &unit{name: n, def: &f.Definition, active: f.Active, sub: f.Sub, result: f.Result, mainPID: f.MainPID, exec: f.Exec, mainStart: f.MainStart, mainExit: f.MainExit, status: f.Status,
-			activeSince: f.ActiveSince, changed: f.Changed, restarts: f.Restarts, starts: f.Starts, restartAt: f.RestartAt, invocation: f.Invocation, version: m.cfg.World.Version()}
+		u := &unit{name: n, def: &f.Definition, active: f.Active, sub: f.Sub, result: f.Result, times: f.Times, condition: f.Condition, command: f.Command, mainPID: f.MainPID, mainStart: f.MainStart,
+			mainExit: f.MainExit, status: f.Status, control: f.Control, spent: f.Spent, text: f.Text, restarts: f.Restarts, starts: f.Starts, restartAt: f.RestartAt, invocation: f.Invocation,
+			version: m.cfg.World.Version()}
 		if f.Running {
 			u.ended = make(chan struct{}) // Resume starts it
+		}
+		if f.Stopping {
+			u.stopping = &job{done: make(chan struct{})} // Resume goes on with it
 		}
 		m.units[n] = u
 	}
 	return nil
 }
 
-// Resume starts the main processes of the units that were running when the state was frozen, with their old numbers, and
-// arms pending restarts again. Nothing of it shows.
+// Resume starts the main processes of the units that were running when the state was frozen, with their old numbers, arms
+// pending restarts again, and goes on with the jobs that were under way. Nothing of it shows.
 func (m *Manager) Resume() error {
 	m.mu.Lock()
-	var running []*unit
+	var running, halfway []*unit
 	for _, n := range m.names() {
 		u := m.units[n]
-		if u.ended != nil && u.main == nil {
+		switch {
+		case !u.restartAt.IsZero():
+			at := u.restartAt
+			m.restartLater(u, time.Until(at))
+		case u.ended != nil:
 			running = append(running, u)
-		}
-		if !u.restartAt.IsZero() {
-			changed := u.changed
-			m.restartLater(u, time.Until(u.restartAt))
-			u.changed = changed
+		case u.active == Activating || u.active == Deactivating:
+			halfway = append(halfway, u)
 		}
 	}
+	booting := m.booting
 	slices.SortStableFunc(running, func(a, b *unit) int { return a.mainPID - b.mainPID })
 	m.mu.Unlock()
 	for _, u := range running {
-		env, spec, err := m.prepare(u.def)
-		lines := u.def.all("Service", "ExecStart")
-		if err == nil && len(lines) == 0 {
-			err = fmt.Errorf("it has no ExecStart=")
+		if err := m.respawn(u); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("%s cannot be resumed: %w", u.name, err)
+		m.watch(u, nil, u.ended)
+		switch u.active {
+		case Activating:
+			m.mu.Lock()
+			u.ready = make(chan struct{})
+			ended, ready, j := u.ended, u.ready, &job{done: make(chan struct{})}
+			u.starting = j
+			m.mu.Unlock()
+			m.background(func() {
+				err := m.awaitReady(u, ended, ready)
+				m.mu.Lock()
+				u.starting = nil
+				m.mu.Unlock()
+				j.finish(err)
+			})
+		case Deactivating:
+			halfway = append(halfway, u)
 		}
-		if m.spawn(u, lines[0], env, spec, u.mainPID, u.mainStart) {
-			// its program was removed while it ran, which a real process survives; here it ends now
-			u.exec = true
-		}
-		m.watch(u, u.ended)
+	}
+	for _, u := range halfway {
+		m.background(func() { m.carryOn(u) })
+	}
+	if booting {
+		m.background(m.boot)
 	}
 	return nil
+}
+
+// carryOn goes on with a job that was under way at the freeze: a start begins again with its first command, a stop signals
+// again.
+func (m *Manager) carryOn(u *unit) {
+	if u.active == Activating {
+		m.launch(u)
+		return
+	}
+	m.mu.Lock()
+	j, main, ended := u.stopping, u.main, u.ended
+	m.mu.Unlock()
+	if main != nil {
+		m.terminate(u, ended)
+	}
+	m.sweep(u)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u.stopping = nil
+	m.dead(u, success, j == nil)
+	if j != nil {
+		m.log(u.name, journal.Info, "Stopped %s.", u.def.Label())
+		m.collect(u)
+		j.finish(nil)
+	}
 }

@@ -2,8 +2,6 @@ package systemd
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"strings"
 
 	"ckadrill/sim/kernel"
@@ -179,11 +177,7 @@ func environment(files kernel.Files, d *Definition, home, user string) ([]string
 			if optional {
 				continue
 			}
-			var pe *fs.PathError
-			if errors.As(err, &pe) {
-				err = pe.Err
-			}
-			return nil, fmt.Errorf("Failed to load environment files: %s", strerror(err))
+			return nil, err
 		}
 		for _, l := range strings.Split(string(b), "\n") {
 			l = strings.TrimSpace(l)

@@ -138,7 +138,6 @@ func (m *Manager) Mask(name string) ([]string, error) {
 	if err := m.cfg.Files.Symlink("/dev/null", link); err != nil {
 		return nil, &Error{"Failed to mask unit: " + strerror(reason(err)), 1}
 	}
-	m.reread(name)
 	return []string{fmt.Sprintf("Created symlink %s → /dev/null.", link)}, nil
 }
 
@@ -153,14 +152,5 @@ func (m *Manager) Unmask(name string) ([]string, error) {
 	if err := m.cfg.Files.Remove(link); err != nil {
 		return nil, &Error{"Failed to unmask unit: " + strerror(reason(err)), 1}
 	}
-	m.reread(name)
 	return []string{fmt.Sprintf("Removed \"%s\".", link)}, nil
-}
-
-// reread takes up a unit's files at once, as enable, disable, mask and unmask do. Callers hold mu.
-func (m *Manager) reread(name string) {
-	if u, ok := m.units[name]; ok {
-		u.def, _ = read(m.cfg.Files, name)
-		u.version = m.cfg.World.Version()
-	}
 }

@@ -20,7 +20,9 @@ type Config struct {
 	Files   kernel.Files // as root
 	Journal *journal.Journal
 	// Start starts a process on the machine, see [kernel.Spec]; its error is an *fs.PathError when the file cannot be run.
-	Start func(kernel.Spec) (*kernel.Process, error)
+	// StartProgram does so with a program that is not looked for in the files.
+	Start        func(kernel.Spec) (*kernel.Process, error)
+	StartProgram func(kernel.Spec, kernel.Program) (*kernel.Process, error)
 	// LookupUser finds a user of the machine.
 	LookupUser func(name string) (c kernel.Credential, home string, ok bool)
 	// Reboot and PowerOff do that to the machine; they return at once.
@@ -33,6 +35,8 @@ type Manager struct {
 	mu    sync.Mutex
 	units map[string]*unit
 	init  atomic.Pointer[kernel.Process]
+	// booting is set until the default target has been reached.
+	booting bool
 }
 
 type hostKey struct{}
@@ -58,84 +62,77 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// States of a unit (ActiveState) as systemctl shows them.
+// Exit statuses of systemctl that a manager's error stands for.
 const (
-	Active, Inactive, Activating, Deactivating, Failed = "active", "inactive", "activating", "deactivating", "failed"
+	notImplemented = 3
+	notFound       = 5
 )
 
-// unit is a loaded unit.
-type unit struct {
-	name        string
-	def         *Definition
-	active, sub string
-	result      string
-	main        *kernel.Process
-	mainPID     int
-	mainStart   time.Time
-	mainExit    time.Time
-	status      kernel.Status
-	exec        bool // status 203 and the like: systemd's own exit codes
-	activeSince time.Time
-	changed     time.Time
-	restarts    int
-	starts      []time.Time
-	stopping    bool
-	restartAt   time.Time
-	abortWait   chan struct{} // closed to call off a pending restart
-	ended       chan struct{} // closed when the main process has ended and the state has settled
-	ready       chan struct{}
-	invocation  string
-	version     uint64
-}
-
-func (u *unit) set(w *kernel.World, active, sub string) {
-	if u.active != active {
-		u.changed = time.Now()
-		if active == Active {
-			u.activeSince = u.changed
-		}
-	} else if u.sub != sub {
-		u.changed = time.Now()
-	}
-	u.active, u.sub = active, sub
-	u.version = w.Version()
-}
-
-// Canonical adds ".service" to a name without a unit type.
-func Canonical(name string) string {
-	for _, s := range []string{".service", ".socket", ".target", ".timer", ".mount", ".path", ".slice", ".device", ".swap", ".scope"} {
-		if strings.HasSuffix(name, s) {
-			return name
-		}
-	}
-	return name + ".service"
-}
-
-// load returns a unit, reading its files unless that was done before. Callers hold mu.
+// load returns a unit, reading its files unless that was done before. Callers hold mu, and collect the unit when they are
+// done with it.
 func (m *Manager) load(name string) (*unit, error) {
 	if u, ok := m.units[name]; ok {
-		if u.def.Masked {
-			return u, &Error{fmt.Sprintf("Unit %s is masked.", name), 1}
-		}
-		return u, nil
+		return u, u.loadError()
 	}
 	d, found := read(m.cfg.Files, name)
 	if !found {
-		// an alias is a symlink to the unit's file under another name
-		return nil, &Error{fmt.Sprintf("Unit %s not found.", name), 5}
+		return nil, &Error{fmt.Sprintf("Unit %s not found.", name), notFound}
 	}
+	// an alias is a symlink to the unit's file under another name
 	if real := path.Base(d.Fragment); !d.Masked && real != name && Canonical(real) == real {
 		return m.load(real)
 	}
-	u := &unit{name: name, def: d, active: Inactive, sub: "dead", result: "success", version: m.cfg.World.Version()}
+	u := &unit{name: name, def: d, active: Inactive, sub: "dead", result: success, version: m.cfg.World.Version()}
 	m.units[name] = u
+	m.complain(d)
+	return u, u.loadError()
+}
+
+func (u *unit) loadError() error {
+	switch {
+	case u.def.Masked:
+		return &Error{fmt.Sprintf("Unit %s is masked.", u.name), 1}
+	case u.def.Fragment == "":
+		return &Error{fmt.Sprintf("Unit %s not found.", u.name), notFound}
+	}
+	return nil
+}
+
+// complain logs what is wrong with a unit's files.
+func (m *Manager) complain(d *Definition) {
 	for _, p := range d.Problems {
-		m.log("", journal.Warning, "%s", p)
+		m.log(d.Name, journal.Warning, "%s", p)
 	}
-	if d.Masked {
-		return u, &Error{fmt.Sprintf("Unit %s is masked.", name), 1}
+	if b := d.bad(); b != "" {
+		m.log(d.Name, journal.Err, "%s: %s", d.Name, b)
 	}
-	return u, nil
+}
+
+// collect forgets a unit that is inactive and that nothing refers to, as systemd does: its files are read anew the next
+// time. Callers hold mu.
+func (m *Manager) collect(u *unit) {
+	if u.active != Inactive || u.starting != nil || u.stopping != nil || u.main != nil || m.units[u.name] != u || m.referenced(u.name) {
+		return
+	}
+	delete(m.units, u.name)
+}
+
+// referenced says whether a loaded unit, or a target's directory of links, names a unit.
+func (m *Manager) referenced(name string) bool {
+	if len(wantLinks(m.cfg.Files, name)) > 0 {
+		return true
+	}
+	for _, n := range m.names() {
+		if n == name {
+			continue
+		}
+		for _, k := range []string{"After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "PartOf", "Conflicts", "OnFailure"} {
+			if slices.Contains(m.units[n].def.words("Unit", k), name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // log writes a line of systemd itself.
@@ -143,21 +140,52 @@ func (m *Manager) log(unit string, priority int, format string, a ...any) {
 	m.cfg.Journal.Add(journal.Entry{Unit: unit, Identifier: "systemd", PID: 1, Priority: priority, Message: fmt.Sprintf(format, a...)})
 }
 
-// Reload reads all loaded units' files again, as systemctl daemon-reload does.
-func (m *Manager) Reload() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.log("init.scope", journal.Info, "Reloading...")
-	for _, name := range m.names() {
-		u := m.units[name]
-		d, found := read(m.cfg.Files, name)
-		if !found && u.active == Inactive {
-			delete(m.units, name)
-			continue
+// reloadTime is how long systemd takes to read all units again, measured on a lab's machine.
+const reloadTime = 140 * time.Millisecond
+
+// Reload reads all loaded units' files again, and loads what is enabled, as systemctl daemon-reload does. client is the
+// process that asked for it, nil for a signal.
+func (m *Manager) Reload(client *kernel.Process) error {
+	return m.run(func() error {
+		if client != nil {
+			from := fmt.Sprintf("client PID %d ('%s')", client.ID(), client.Name())
+			if client.Unit != "" {
+				from += " (unit " + client.Unit + ")"
+			}
+			m.log("", journal.Info, "Reloading requested from %s...", from)
 		}
-		u.def, u.version = d, m.cfg.World.Version()
-		for _, p := range d.Problems {
-			m.log("", journal.Warning, "%s", p)
+		m.log("", journal.Info, "Reloading...")
+		time.Sleep(reloadTime)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, name := range m.names() {
+			u := m.units[name]
+			d, found := read(m.cfg.Files, name)
+			if !found && u.active == Inactive {
+				delete(m.units, name)
+				continue
+			}
+			u.def, u.version = d, m.cfg.World.Version()
+			m.complain(d)
+		}
+		m.loadEnabled()
+		for _, name := range m.names() {
+			if u := m.units[name]; u != nil {
+				m.collect(u)
+			}
+		}
+		m.log("", journal.Info, "Reloading finished in %d ms.", reloadTime.Milliseconds())
+		return nil
+	})
+}
+
+// loadEnabled loads what the loaded targets want. Callers hold mu.
+func (m *Manager) loadEnabled() {
+	for _, name := range m.names() {
+		if strings.HasSuffix(name, ".target") {
+			for _, n := range m.wanted(name) {
+				m.load(n)
+			}
 		}
 	}
 }
@@ -169,68 +197,6 @@ func (m *Manager) names() []string {
 	}
 	slices.Sort(l)
 	return l
-}
-
-// Status is what is known about a unit.
-type Status struct {
-	Name                string
-	Definition          *Definition
-	LoadState           string // loaded, not-found, masked, bad-setting
-	Active, Sub, Result string
-	FileState           string // enabled, disabled, static, masked, alias, or ""
-	MainPID             int
-	MainProgram         string
-	MainStart, MainExit time.Time
-	ExitStatus          kernel.Status
-	ActiveSince         time.Time
-	Changed             time.Time
-	Restarts            int
-	NeedReload          bool
-	Invocation          string
-	// Processes are the unit's processes, by pid.
-	Processes []*kernel.Process
-}
-
-// Status tells about a unit; one that does not exist has LoadState not-found.
-func (m *Manager) Status(name string) Status {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, loaded := m.units[name]; !loaded {
-		defer func() { // systemd keeps no unit that is inactive and that nobody refers to
-			if u := m.units[name]; u != nil && u.active == Inactive {
-				delete(m.units, name)
-			}
-		}()
-	}
-	u, err := m.load(name)
-	if u == nil {
-		return Status{Name: name, LoadState: "not-found", Active: Inactive, Sub: "dead", Definition: &Definition{Name: name}}
-	}
-	s := Status{Name: u.name, Definition: u.def, LoadState: "loaded", Active: u.active, Sub: u.sub, Result: u.result, MainPID: u.mainPID, MainStart: u.mainStart, MainExit: u.mainExit,
-		ExitStatus: u.status, ActiveSince: u.activeSince, Changed: u.changed, Restarts: u.restarts, Invocation: u.invocation, FileState: m.fileState(u.name)}
-	if err != nil {
-		s.LoadState = "masked"
-	}
-	if c, err := m.mainCommand(u.def); err == nil {
-		s.MainProgram = path.Base(c.path)
-	}
-	if d, found := read(m.cfg.Files, u.name); found && d.Stamp != u.def.Stamp || d.Masked != u.def.Masked {
-		s.NeedReload = true
-	}
-	for _, p := range m.cfg.Host.Processes.List() {
-		if p.Unit == u.name && p.Container == "" {
-			s.Processes = append(s.Processes, p)
-		}
-	}
-	return s
-}
-
-func (m *Manager) mainCommand(d *Definition) (command, error) {
-	l := d.all("Service", "ExecStart")
-	if len(l) == 0 {
-		return command{}, fmt.Errorf("no ExecStart")
-	}
-	return parseCommand(l[0], nil)
 }
 
 // Loaded lists the names of the units that are loaded.
@@ -262,19 +228,6 @@ func (m *Manager) Files() []string {
 	return l
 }
 
-// IsFailed lists the failed units.
-func (m *Manager) IsFailed() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var l []string
-	for _, n := range m.names() {
-		if m.units[n].active == Failed {
-			l = append(l, n)
-		}
-	}
-	return l
-}
-
 // ResetFailed forgets failures and restart counts; no name means all.
 func (m *Manager) ResetFailed(names ...string) error {
 	m.mu.Lock()
@@ -285,13 +238,19 @@ func (m *Manager) ResetFailed(names ...string) error {
 	for _, n := range names {
 		u, ok := m.units[n]
 		if !ok {
-			return &Error{fmt.Sprintf("Failed to reset failed state of unit %s: Unit %s not loaded.", n, n), 1}
+			if u, err := m.load(n); u != nil {
+				m.collect(u)
+				continue
+			} else if err != nil {
+				return &Error{fmt.Sprintf("Failed to reset failed state of unit %s: Unit %s not loaded.", n, n), 1}
+			}
 		}
-		u.starts, u.restarts = nil, 0
+		u.starts, u.restarts, u.result = nil, 0, success
 		if u.active == Failed {
-			u.result = "success"
 			u.set(m.cfg.World, Inactive, "dead")
 		}
+		u.version = m.cfg.World.Version()
+		m.collect(u)
 	}
 	return nil
 }
@@ -303,16 +262,30 @@ func (m *Manager) PowerOff() { m.cfg.PowerOff() }
 // FilesOf is the manager's view of the machine's files, as root.
 func (m *Manager) FilesOf() kernel.Files { return m.cfg.Files }
 
-// Notify is sd_notify(3): a service of Type=notify says READY=1 when it serves.
+// Notify is sd_notify(3): a service of Type=notify says READY=1 when it serves, and STATUS=... what it does.
 func Notify(p *kernel.Process, state string) {
 	m := Of(p.Host())
-	if m == nil || state != "READY=1" {
+	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if u := m.units[p.Unit]; u != nil && u.ready != nil {
-		close(u.ready)
-		u.ready = nil
+	u := m.units[p.Unit]
+	if u == nil {
+		return
+	}
+	for _, l := range strings.Split(state, "\n") {
+		k, v, _ := strings.Cut(l, "=")
+		switch k {
+		case "READY":
+			if u.ready != nil && u.active == Activating && u.main == p {
+				u.set(m.cfg.World, Active, "running")
+				m.log(u.name, journal.Info, "Started %s.", u.def.Label())
+				close(u.ready)
+				u.ready = nil
+			}
+		case "STATUS":
+			u.text, u.version = v, m.cfg.World.Version()
+		}
 	}
 }

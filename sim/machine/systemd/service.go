@@ -1,10 +1,8 @@
 package systemd
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"path"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -19,186 +17,344 @@ const (
 	defaultTimeout     = 90 * time.Second
 	defaultLimitPeriod = 10 * time.Second
 	defaultLimitStarts = 5
-	execFailed         = 203 // EXIT_EXEC of systemd.exec(5)
-	userFailed         = 217 // EXIT_USER
-	directoryFailed    = 200 // EXIT_CHDIR
 )
 
-// Start starts a unit and what it requires, and waits until that has succeeded or failed, as systemctl does.
-func (m *Manager) Start(name string) error { return m.start(name, map[string]bool{}) }
-
-func (m *Manager) start(name string, visiting map[string]bool) error {
-	if visiting[name] {
-		return nil
-	}
-	visiting[name] = true
-	m.mu.Lock()
-	u, err := m.load(name)
-	if err != nil {
-		m.mu.Unlock()
-		return err
-	}
-	name = u.name
-	if u.active == Active || u.active == Activating && u.sub != "auto-restart" {
-		m.mu.Unlock()
-		return nil
-	}
-	d := u.def
-	m.callOff(u)
-	u.restarts = 0
-	m.mu.Unlock()
-	for _, dep := range d.words("Unit", "Wants") {
-		m.start(dep, visiting)
-	}
-	for _, dep := range append(d.words("Unit", "Requires"), d.words("Unit", "BindsTo")...) {
-		if err := m.start(dep, visiting); err != nil {
-			m.log(name, journal.Err, "Dependency failed for %s.", d.Label())
-			return &Error{fmt.Sprintf("A dependency job for %s failed. See 'journalctl -xe' for details.", name), 1}
-		}
-	}
-	return m.launch(u)
-}
-
-// callOff cancels a pending automatic restart. Callers hold mu.
-func (m *Manager) callOff(u *unit) {
-	if u.abortWait != nil {
-		close(u.abortWait)
-		u.abortWait = nil
-	}
-	u.restartAt = time.Time{}
-}
+// autoRestart is the SubState of a service that waits for its automatic restart.
+const autoRestart = "auto-restart"
 
 // launch runs the start job of a unit whose dependencies are there.
 func (m *Manager) launch(u *unit) error {
+	m.mu.Lock()
+	if u.starting != nil {
+		j := u.starting
+		m.mu.Unlock()
+		<-j.done
+		return j.err
+	}
+	j := &job{done: make(chan struct{})}
+	u.starting = j
+	m.mu.Unlock()
+	err := m.enter(u)
+	m.mu.Lock()
+	u.starting = nil
+	u.version = m.cfg.World.Version()
+	m.mu.Unlock()
+	return j.finish(err)
+}
+
+func (m *Manager) enter(u *unit) error {
 	w, name := m.cfg.World, u.name
 	m.mu.Lock()
 	d := u.def
-	for _, key := range []string{"ConditionPathExists", "ConditionPathIsDirectory", "ConditionFileNotEmpty"} {
-		for _, p := range d.all("Unit", key) {
-			if !exists(m.cfg.Files, p) {
-				m.log(name, journal.Info, "%s was skipped because of an unmet condition check (%s=%s).", d.Label(), key, p)
-				u.set(w, Inactive, "dead")
-				m.mu.Unlock()
-				return nil
-			}
+	if c := m.unmet(d); c.Key != "" {
+		c.At = time.Now()
+		u.condition, u.version = c, w.Version()
+		if strings.HasPrefix(c.Key, "Assert") {
+			m.log(name, journal.Err, "Starting of %s failed because of an unmet assertion (%s=%s).", d.Label(), c.Key, c.Value)
+			m.mu.Unlock()
+			return &Error{fmt.Sprintf("Assertion failed on job for %s.", name), 1}
 		}
-	}
-	if !strings.HasSuffix(name, ".service") {
-		u.result = "success"
-		sub := "active"
-		if strings.HasSuffix(name, ".socket") {
-			sub = "listening"
-		}
-		u.set(w, Active, sub)
-		if strings.HasSuffix(name, ".target") {
-			m.log(name, journal.Info, "Reached target %s.", d.Label())
-		} else {
-			m.log(name, journal.Info, "Started %s.", d.Label())
+		m.log(name, journal.Info, "%s was skipped because of an unmet condition check (%s=%s).", d.Label(), c.Key, c.Value)
+		if u.active == Activating {
+			u.set(w, Inactive, "dead")
 		}
 		m.mu.Unlock()
 		return nil
+	}
+	u.condition = Condition{}
+	if !strings.HasSuffix(name, ".service") {
+		defer m.mu.Unlock()
+		return m.enterOther(u)
 	}
 	if m.limited(u) {
 		m.log(name, journal.Warning, "%s: Start request repeated too quickly.", name)
-		m.log(name, journal.Warning, "%s: Failed with result 'start-limit-hit'.", name)
+		m.dead(u, startLimitHit, false)
 		m.log(name, journal.Err, "Failed to start %s.", d.Label())
-		u.result = "start-limit-hit"
-		u.set(w, Failed, "failed")
-		m.mu.Unlock()
-		return m.jobFailed(name, "the start of the service was attempted too often", true)
+		defer m.mu.Unlock()
+		return jobFailed(name, u.result)
 	}
-	u.result, u.status, u.exec = "success", kernel.Status{}, false
+	u.result, u.status, u.control, u.spent, u.text = success, kernel.Status{}, nil, 0, ""
+	u.main, u.mainPID, u.mainStart, u.mainExit, u.ended, u.ready = nil, 0, time.Time{}, time.Time{}, nil, nil
 	u.invocation = strings.ReplaceAll(w.UUID("systemd"), "-", "")
+	u.set(w, Activating, "start")
+	for _, p := range m.cgroup(name) {
+		m.log(name, journal.Warning, "%s: Found left-over process %d (%s) in control group while starting unit. Ignoring.", name, p.ID(), p.Name())
+		m.log(name, journal.Warning, "%s: This usually indicates unclean termination of a previous run, or service implementation deficiencies.", name)
+	}
 	m.mu.Unlock()
-
-	kind := d.get("Service", "Type", "simple")
-	env, spec, err := m.prepare(d)
+	spec, fails, err := m.prepare(d)
 	if err != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.log(name, journal.Warning, "%s: %v", name, err)
-		m.log(name, journal.Warning, "%s: Failed to run 'start' task: %s", name, strings.TrimPrefix(err.Error(), "Failed to load environment files: "))
-		m.failed(u, "resources", kernel.Status{})
-		return m.jobFailed(name, "of unavailable resources or another system error", false)
+		m.log(name, journal.Warning, "%s: Failed to load environment files: %v", name, strerror(reason(err)))
+		m.log(name, journal.Warning, "%s: Failed to run 'start' task: %v", name, strerror(reason(err)))
+		m.dead(u, noResources, true)
+		m.log(name, journal.Err, "Failed to start %s.", d.Label())
+		return jobFailed(name, noResources)
 	}
-	if kind == "notify" || kind == "oneshot" || kind == "forking" {
+	m.makeDirectories(d, spec.Cred)
+	kind := serviceType(d)
+	pre := d.all("Service", "ExecStartPre")
+	if kind != "simple" || len(pre) > 0 {
 		m.log(name, journal.Info, "Starting %s...", d.Label())
 	}
-	m.mu.Lock()
-	u.set(w, Activating, "start")
-	m.mu.Unlock()
-	for _, l := range d.all("Service", "ExecStartPre") {
-		if st := m.auxiliary(u, l, env, spec, "start-pre"); st != (kernel.Status{}) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.log(name, journal.Notice, "%s: Control process exited, %s", name, describe(st))
-			m.failed(u, "exit-code", st)
-			m.log(name, journal.Err, "Failed to start %s.", d.Label())
-			return m.jobFailed(name, "the control process exited with error code", false)
+	for _, l := range pre {
+		if st, ok := m.control(u, "ExecStartPre", l, spec, fails, "start-pre"); !ok {
+			return m.startFailed(u, st)
 		}
 	}
-	lines := d.all("Service", "ExecStart")
-	if len(lines) == 0 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.log(name, journal.Err, "%s: Service has no ExecStart=, ExecStop=, or SuccessAction=. Refusing.", name)
-		u.set(w, Inactive, "dead")
-		return &Error{fmt.Sprintf("Unit %s has a bad unit file setting.", name), 1}
+	m.mu.Lock()
+	cancelled := u.stopping != nil
+	if !cancelled {
+		u.set(w, Activating, "start")
 	}
-	if kind == "oneshot" {
-		return m.oneshot(u, lines, env, spec)
+	m.mu.Unlock()
+	if cancelled {
+		return &Error{"Job for " + name + " canceled.", 1}
+	}
+	switch kind {
+	case "oneshot":
+		return m.oneshot(u, spec, fails)
+	case "forking":
+		return m.forking(u, spec, fails)
+	}
+	return m.enterMain(u, kind, spec, fails)
+}
+
+// enterOther starts what is no service: it has no process. Callers hold mu.
+func (m *Manager) enterOther(u *unit) error {
+	u.result = success
+	text, sub := "Started %s.", "active"
+	switch u.name[strings.LastIndexByte(u.name, '.'):] {
+	case ".target":
+		text = "Reached target %s."
+	case ".socket":
+		text, sub = "Listening on %s.", "listening"
+	case ".mount":
+		text, sub = "Mounted %s.", "mounted"
+	case ".timer", ".path":
+		sub = "waiting"
+	}
+	u.set(m.cfg.World, Active, sub)
+	m.log(u.name, journal.Info, text, u.def.Label())
+	return nil
+}
+
+// serviceType is Type=, as its values behave here: dbus and idle services are ready when they run.
+func serviceType(d *Definition) string {
+	switch k := d.get("Service", "Type", "simple"); k {
+	case "notify", "notify-reload":
+		return "notify"
+	case "exec", "oneshot", "forking":
+		return k
+	}
+	return "simple"
+}
+
+// enterMain starts the main process and waits until the service counts as started.
+func (m *Manager) enterMain(u *unit, kind string, spec kernel.Spec, fails *stage) error {
+	c, err := parseCommand(u.def.all("Service", "ExecStart")[0], spec.Env)
+	if err != nil {
+		return m.startFailed(u, kernel.Status{Code: exitExec})
 	}
 	ended, ready := make(chan struct{}), make(chan struct{})
 	m.mu.Lock()
-	u.ended, u.ready, u.stopping = ended, ready, false
+	u.ended, u.ready = ended, ready
 	m.mu.Unlock()
-	failedStart := m.spawn(u, lines[0], env, spec, 0, time.Time{})
-	if kind != "notify" && !(kind == "exec" && failedStart) {
-		m.mu.Lock()
-		if u.ended == ended && (u.active == Activating && u.sub == "start") {
-			u.set(w, Active, "running")
-		}
-		m.log(name, journal.Info, "Started %s.", d.Label())
-		m.mu.Unlock()
-		m.watch(u, ended)
+	failed := m.spawn(u, c, spec, fails)
+	if kind == "simple" || kind == "exec" && failed == nil {
+		m.started(u)
+		m.watch(u, failed, ended)
+		m.after(u, spec, fails)
 		return nil
 	}
-	m.watch(u, ended)
-	if kind == "exec" {
-		return m.jobFailed(name, "the control process exited with error code", false)
-	}
-	timeout := time.NewTimer(duration(d.get("Service", "TimeoutStartSec", ""), defaultTimeout))
+	m.watch(u, failed, ended)
+	return m.awaitReady(u, ended, ready)
+}
+
+// awaitReady waits until a service has said READY=1.
+func (m *Manager) awaitReady(u *unit, ended, ready chan struct{}) error {
+	d := u.def
+	timeout := time.NewTimer(min(duration(d.get("Service", "TimeoutStartSec", d.get("Service", "TimeoutSec", "")), defaultTimeout), 1<<61))
 	defer timeout.Stop()
 	select {
 	case <-ready:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		u.set(w, Active, "running")
-		m.log(name, journal.Info, "Started %s.", d.Label())
 		return nil
 	case <-ended:
-		m.log(name, journal.Err, "Failed to start %s.", d.Label())
-		return m.jobFailed(name, "the control process exited with error code", false)
 	case <-timeout.C:
 		m.mu.Lock()
-		m.log(name, journal.Warning, "%s: start operation timed out. Terminating.", name)
-		u.result = "timeout"
-		p := u.main
-		m.mu.Unlock()
-		if p != nil {
-			p.Signal(kernel.SIGTERM)
+		if u.ended != ended || u.active != Activating {
+			m.mu.Unlock()
+			break
 		}
-		return m.jobFailed(name, "a timeout was exceeded", false)
+		m.log(u.name, journal.Warning, "%s: start operation timed out. Terminating.", u.name)
+		u.result = timedOut
+		u.set(m.cfg.World, Deactivating, "stop-sigterm")
+		m.mu.Unlock()
+		m.terminate(u, ended)
+		m.sweep(u)
+		m.mu.Lock()
+		if u.stopping == nil {
+			m.dead(u, timedOut, true)
+		}
+		m.mu.Unlock()
+	}
+	m.mu.Lock()
+	cancelled, result := u.stopping != nil, u.result
+	m.mu.Unlock()
+	if cancelled {
+		return &Error{"Job for " + u.name + " canceled.", 1}
+	}
+	m.log(u.name, journal.Err, "Failed to start %s.", d.Label())
+	if result == success { // it ended cleanly without ever having been ready
+		result = "protocol"
+	}
+	return jobFailed(u.name, result)
+}
+
+// started puts a service into its running state.
+func (m *Manager) started(u *unit) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u.active == Activating {
+		u.set(m.cfg.World, Active, "running")
+		m.log(u.name, journal.Info, "Started %s.", u.def.Label())
 	}
 }
 
-func (m *Manager) jobFailed(name, why string, limit bool) error {
-	text := fmt.Sprintf("Job for %s failed because %s.\nSee \"systemctl status %s\" and \"journalctl -xeu %s\" for details.", name, why, name, name)
-	if limit {
-		text = fmt.Sprintf("Job for %s failed because %s.\nSee \"systemctl status %s\" and \"journalctl -xeu %s\" for details.\nTo force a start use \"systemctl reset-failed %s\"\nfollowed by \"systemctl start %s\" again.", name, why, name, name, name, name)
-		text = strings.Replace(text, "because the start of the service was attempted too often", "because start of the service was attempted too often", 1)
+// after runs ExecStartPost=.
+func (m *Manager) after(u *unit, spec kernel.Spec, fails *stage) {
+	m.mu.Lock()
+	main := u.main
+	m.mu.Unlock()
+	if main != nil {
+		spec.Env = append(spec.Env[:len(spec.Env):len(spec.Env)], fmt.Sprintf("MAINPID=%d", main.ID()))
 	}
-	return &Error{text, 1}
+	for _, l := range u.def.all("Service", "ExecStartPost") {
+		m.control(u, "ExecStartPost", l, spec, fails, "")
+	}
+}
+
+// startFailed settles a start whose control process failed.
+func (m *Manager) startFailed(u *unit, st kernel.Status) error {
+	m.mu.Lock()
+	result := resultOf(u.def, st)
+	if result == success { // killed by a clean signal, which is no success for a control process
+		result = signaled
+	}
+	u.result = result
+	m.mu.Unlock()
+	m.sweep(u)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u.stopping == nil {
+		m.dead(u, result, true)
+	}
+	m.log(u.name, journal.Err, "Failed to start %s.", u.def.Label())
+	return jobFailed(u.name, result)
+}
+
+func (m *Manager) oneshot(u *unit, spec kernel.Spec, fails *stage) error {
+	w, d := m.cfg.World, u.def
+	for _, l := range d.all("Service", "ExecStart") {
+		c, err := parseCommand(l, spec.Env)
+		if err != nil {
+			return m.startFailed(u, kernel.Status{Code: exitExec})
+		}
+		st := m.foreground(u, c, spec, fails)
+		if st != (kernel.Status{}) && !listed(d, "SuccessExitStatus", st) && !c.ignoreResult {
+			m.log(u.name, journal.Notice, "%s: Main process exited, %s", u.name, describe(st))
+			return m.startFailed(u, st)
+		}
+	}
+	m.after(u, spec, fails)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u.stopping != nil {
+		return &Error{"Job for " + u.name + " canceled.", 1}
+	}
+	if yes(d.get("Service", "RemainAfterExit", "no")) {
+		u.set(w, Active, "exited")
+	} else {
+		m.dead(u, success, true)
+	}
+	m.log(u.name, journal.Info, "Finished %s.", d.Label())
+	return nil
+}
+
+// forking starts a service whose process goes into the background: its main process is the one that PIDFile= names, or
+// that is left.
+func (m *Manager) forking(u *unit, spec kernel.Spec, fails *stage) error {
+	d := u.def
+	c, err := parseCommand(d.all("Service", "ExecStart")[0], spec.Env)
+	if err != nil {
+		return m.startFailed(u, kernel.Status{Code: exitExec})
+	}
+	if st := m.foreground(u, c, spec, fails); st != (kernel.Status{}) {
+		m.log(u.name, journal.Notice, "%s: Control process exited, %s", u.name, describe(st))
+		return m.startFailed(u, st)
+	}
+	ended := make(chan struct{})
+	m.mu.Lock()
+	left := m.cgroup(u.name)
+	var main *kernel.Process
+	if len(left) > 0 {
+		main = left[0]
+	}
+	if f := d.get("Service", "PIDFile", ""); f != "" {
+		if b, err := m.cfg.Files.ReadFile(f); err == nil {
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+				main = m.cfg.Host.Processes.Find(pid)
+			}
+		}
+	}
+	if main == nil {
+		m.mu.Unlock()
+		if yes(d.get("Service", "RemainAfterExit", "no")) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			u.set(m.cfg.World, Active, "exited")
+			m.log(u.name, journal.Info, "Started %s.", d.Label())
+			return nil
+		}
+		m.started(u)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.dead(u, success, true)
+		return nil
+	}
+	u.main, u.mainPID, u.mainStart, u.ended = main, main.ID(), main.StartTime(), ended
+	u.command = execution{Path: main.CommandLine()[0], Argv: main.CommandLine(), Env: main.Environ(), Dir: main.Dir(), Cred: main.Cred}
+	if b, err := m.cfg.Files.ReadFile(c.path); err == nil {
+		u.command.Program, _ = kernel.ExecutableProgram(b)
+	}
+	m.mu.Unlock()
+	m.started(u)
+	m.watch(u, nil, ended)
+	return nil
+}
+
+// foreground runs a main command that the start job waits for.
+func (m *Manager) foreground(u *unit, c command, spec kernel.Spec, fails *stage) kernel.Status {
+	p, failed, pid := m.child(u.def, c, spec, fails)
+	m.mu.Lock()
+	u.main, u.mainPID, u.mainStart, u.mainExit = p, pid, time.Now(), time.Time{}
+	u.version = m.cfg.World.Version()
+	m.mu.Unlock()
+	st := kernel.Status{}
+	if failed != nil {
+		st = *failed
+	} else {
+		st = p.Wait()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u.main, u.mainExit, u.status = nil, time.Now(), st
+	u.spent += execTime
+	if p != nil {
+		u.spent += p.CPU()
+	}
+	return st
 }
 
 // limited applies StartLimitIntervalSec= and StartLimitBurst=. Callers hold mu.
@@ -215,6 +371,9 @@ func (m *Manager) limited(u *unit) bool {
 			burst = n
 		}
 	}
+	if period == 0 || burst == 0 {
+		return false
+	}
 	now := time.Now()
 	recent := u.starts[:0]
 	for _, t := range u.starts {
@@ -223,9 +382,6 @@ func (m *Manager) limited(u *unit) bool {
 		}
 	}
 	u.starts = recent
-	if period == 0 || burst == 0 {
-		return false
-	}
 	if len(u.starts) >= burst {
 		return true
 	}
@@ -233,471 +389,34 @@ func (m *Manager) limited(u *unit) bool {
 	return false
 }
 
-// prepare makes the environment and the frame of a service's processes.
-func (m *Manager) prepare(d *Definition) ([]string, kernel.Spec, error) {
-	spec := kernel.Spec{Unit: d.Name, Parent: m.init.Load(), Dir: d.get("Service", "WorkingDirectory", "/")}
-	user := d.get("Service", "User", "")
-	home := ""
-	if user != "" {
-		c, h, ok := m.cfg.LookupUser(user)
-		if !ok {
-			return nil, spec, fmt.Errorf("Failed to determine user credentials: No such process")
-		}
-		spec.Cred, home = c, h
-	}
-	spec.Dir = strings.TrimPrefix(spec.Dir, "-")
-	env, err := environment(m.cfg.Files, d, home, user)
-	spec.Env = env
-	return env, spec, err
-}
-
-// output gives a process its streams into the journal.
-func (m *Manager) output(spec *kernel.Spec, d *Definition, program string) {
-	id := d.get("Service", "SyslogIdentifier", path.Base(program))
-	e := journal.Entry{Unit: d.Name, Identifier: id, Priority: journal.Info, UID: spec.Cred.UID}
-	w := &stream{m.cfg.Journal.Writer(e)}
-	spec.Stdout, spec.Stderr = w, w
-}
-
-// stream notes which process writes.
-type stream struct{ *journal.Writer }
-
-func (s *stream) Write(b []byte) (int, error) {
-	if p := kernel.Current(); p != nil {
-		s.SetPID(p.ID())
-	}
-	return s.Writer.Write(b)
-}
-
-// spawn starts the main process. It returns true when nothing could be executed; the unit then has systemd's exit code.
-func (m *Manager) spawn(u *unit, line string, env []string, spec kernel.Spec, pid int, started time.Time) (failed bool) {
-	c, err := parseCommand(line, env)
-	var p *kernel.Process
-	if err == nil {
-		spec.Argv, spec.PID, spec.Started = append([]string{c.path}, c.argv[1:]...), pid, started
-		m.output(&spec, u.def, c.path)
-		p, err = m.cfg.Start(spec)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u.version = m.cfg.World.Version()
-	u.mainStart, u.mainExit = time.Now(), time.Time{}
-	if err != nil {
-		// systemd has forked already: the child is what fails
-		u.main = nil
-		next := m.cfg.Host.Processes.Next()
-		m.cfg.Host.Processes.SetNext(next + 1)
-		u.mainPID = next
-		var pe *fs.PathError
-		text := err.Error()
-		if errors.As(err, &pe) {
-			text = strerror(pe.Err)
-		}
-		id := "(" + path.Base(c.path) + ")"
-		say := func(format string, a ...any) {
-			m.cfg.Journal.Add(journal.Entry{Unit: u.name, Identifier: id, PID: next, Priority: journal.Err, Message: fmt.Sprintf(format, a...)})
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			say("%s: Failed to locate executable %s: %s", u.name, c.path, text)
-		}
-		say("%s: Failed at step EXEC spawning %s: %s", u.name, c.path, text)
-		u.exec = true
-		return true
-	}
-	if !started.IsZero() {
-		u.mainStart = started
-	}
-	u.main, u.mainPID = p, p.ID()
-	return false
-}
-
-// watch waits for the end of the main process in the background.
-func (m *Manager) watch(u *unit, ended chan struct{}) {
-	m.mu.Lock()
-	p, exec := u.main, u.exec
-	m.mu.Unlock()
-	m.background(func() {
-		st := kernel.Status{Code: execFailed}
-		if p != nil {
-			st = p.Wait()
-		}
-		_ = exec
-		m.exited(u, st, ended)
-	})
-}
-
-// background runs f as part of the machine's init process, which ends when the machine goes down.
-func (m *Manager) background(f func()) {
-	if p := m.init.Load(); p != nil {
-		p.Go(f)
-	}
-}
-
-// exited settles a unit's state after its main process has ended.
-func (m *Manager) exited(u *unit, st kernel.Status, ended chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	defer close(ended)
-	if p := m.init.Load(); u.ended != ended || p == nil || !p.Alive() {
-		return
-	}
-	w, d, name := m.cfg.World, u.def, u.name
-	u.main, u.mainExit, u.status = nil, time.Now(), st
-	ok := m.clean(d, st)
-	if !ok {
-		m.log(name, journal.Notice, "%s: Main process exited, %s", name, describe(st))
-	}
-	if u.stopping {
-		return // stop goes on from here
-	}
-	m.killGroup(u, kernel.SIGTERM)
-	if ok {
-		if u.result == "success" {
-			m.log(name, journal.Info, "%s: Deactivated successfully.", name)
-		}
-		if d.get("Service", "RemainAfterExit", "no") == "yes" {
-			u.set(w, Active, "exited")
-			return
-		}
-		u.set(w, Inactive, "dead")
-	} else {
-		result := "exit-code"
-		if st.Signal != 0 {
-			result = "signal"
-		}
-		if u.result == "timeout" {
-			result = "timeout"
-		}
-		m.failed(u, result, st)
-	}
-	restart := d.get("Service", "Restart", "no")
-	again := restart == "always" || ok && restart == "on-success" || !ok && restart == "on-failure" || !ok && restart == "on-abnormal" && st.Signal != 0
-	if again {
-		m.restartLater(u, duration(d.get("Service", "RestartSec", ""), defaultRestart))
-	}
-}
-
-// restartLater arms the automatic restart. Callers hold mu.
-func (m *Manager) restartLater(u *unit, delay time.Duration) {
-	u.set(m.cfg.World, Activating, "auto-restart")
-	u.restartAt = time.Now().Add(delay)
-	abort := make(chan struct{})
-	u.abortWait = abort
-	m.background(func() {
-		t := time.NewTimer(delay)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-abort:
-			return
-		case <-kernel.Current().Done():
-			return
-		}
-		m.mu.Lock()
-		if u.abortWait != abort {
-			m.mu.Unlock()
-			return
-		}
-		u.abortWait, u.restartAt = nil, time.Time{}
-		u.restarts++
-		m.log(u.name, journal.Info, "%s: Scheduled restart job, restart counter is at %d.", u.name, u.restarts)
-		m.mu.Unlock()
-		m.launch(u)
-	})
-}
-
-// failed puts a unit into the failed state, with systemd's line. Callers hold mu.
-func (m *Manager) failed(u *unit, result string, st kernel.Status) {
-	u.result, u.status = result, st
-	m.log(u.name, journal.Warning, "%s: Failed with result '%s'.", u.name, result)
-	u.set(m.cfg.World, Failed, "failed")
-}
-
-// clean says whether an exit is a success: code 0, the four clean signals, and what SuccessExitStatus= adds.
-func (m *Manager) clean(d *Definition, st kernel.Status) bool {
-	switch st.Signal {
-	case 0:
-		if st.Code == 0 {
-			return true
-		}
-	case kernel.SIGHUP, kernel.SIGINT, kernel.SIGTERM, kernel.SIGPIPE:
-		return true
-	}
-	for _, v := range d.words("Service", "SuccessExitStatus") {
-		if st.Signal == 0 && v == strconv.Itoa(st.Code) || st.Signal != 0 && v == st.Signal.String() {
-			return true
-		}
-	}
-	return false
-}
-
-// exitNames are systemd's names of exit codes (systemd.exec(5)).
-var exitNames = map[int]string{0: "SUCCESS", 1: "FAILURE", 2: "INVALIDARGUMENT", 3: "NOTIMPLEMENTED", 4: "NOPERMISSION", 5: "NOTINSTALLED", 6: "NOTCONFIGURED", 7: "NOTRUNNING",
-	directoryFailed: "CHDIR", 201: "NICE", 202: "FDS", execFailed: "EXEC", 208: "STDIN", 209: "STDOUT", 216: "GROUP", userFailed: "USER", 255: "EXCEPTION"}
-
-// describe is "code=exited, status=1/FAILURE" or "code=killed, status=9/KILL".
-func describe(st kernel.Status) string {
-	code, status := DescribeStatus(st)
-	return "code=" + code + ", status=" + status
-}
-
-// DescribeStatus returns how systemd names an end: "exited" and "1/FAILURE", or "killed" and "9/KILL".
-func DescribeStatus(st kernel.Status) (code, status string) {
-	if st.Signal != 0 {
-		return "killed", fmt.Sprintf("%d/%s", int(st.Signal), strings.TrimPrefix(st.Signal.String(), "SIG"))
-	}
-	n, ok := exitNames[st.Code]
-	if !ok {
-		n = "n/a"
-	}
-	return "exited", fmt.Sprintf("%d/%s", st.Code, n)
-}
-
-// auxiliary runs a command beside the main process (ExecStartPre= and the like) to its end.
-func (m *Manager) auxiliary(u *unit, line string, env []string, spec kernel.Spec, sub string) kernel.Status {
-	c, err := parseCommand(line, env)
-	if err == nil {
-		var p *kernel.Process
-		m.mu.Lock()
-		u.set(m.cfg.World, u.active, sub)
-		m.mu.Unlock()
-		spec.Argv = append([]string{c.path}, c.argv[1:]...)
-		m.output(&spec, u.def, c.path)
-		if p, err = m.cfg.Start(spec); err == nil {
-			st := p.Wait()
-			if c.ignoreResult {
-				return kernel.Status{}
+// unmet returns the first condition or assertion of a unit that does not hold.
+func (m *Manager) unmet(d *Definition) Condition {
+	for _, prefix := range []string{"Condition", "Assert"} {
+		for _, s := range d.Settings {
+			if s.Section != "Unit" || s.Value == "" || !strings.HasPrefix(s.Key, prefix) {
+				continue
 			}
-			return st
-		}
-	}
-	if c.ignoreResult {
-		return kernel.Status{}
-	}
-	m.log(u.name, journal.Err, "%s: Failed at step EXEC spawning %s: %s", u.name, c.path, strerror(reason(err)))
-	return kernel.Status{Code: execFailed}
-}
-
-func reason(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
-}
-
-func (m *Manager) oneshot(u *unit, lines []string, env []string, spec kernel.Spec) error {
-	w, d := m.cfg.World, u.def
-	for _, l := range lines {
-		st := m.auxiliary(u, l, env, spec, "start")
-		m.mu.Lock()
-		u.mainStart, u.mainExit, u.status = time.Now(), time.Now(), st
-		if st != (kernel.Status{}) {
-			defer m.mu.Unlock()
-			m.log(u.name, journal.Notice, "%s: Main process exited, %s", u.name, describe(st))
-			m.failed(u, "exit-code", st)
-			m.log(u.name, journal.Err, "Failed to start %s.", d.Label())
-			return m.jobFailed(u.name, "the control process exited with error code", false)
-		}
-		m.mu.Unlock()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if d.get("Service", "RemainAfterExit", "no") == "yes" {
-		u.set(w, Active, "exited")
-	} else {
-		m.log(u.name, journal.Info, "%s: Deactivated successfully.", u.name)
-		u.set(w, Inactive, "dead")
-	}
-	m.log(u.name, journal.Info, "Finished %s.", d.Label())
-	return nil
-}
-
-// killGroup signals what is left of a unit's processes, as KillMode= allows.
-func (m *Manager) killGroup(u *unit, s kernel.Signal) {
-	if mode := u.def.get("Service", "KillMode", "control-group"); mode == "process" || mode == "none" {
-		return
-	}
-	for _, p := range m.cfg.Host.Processes.List() {
-		if p.Unit == u.name && p != u.main {
-			p.Signal(s)
-		}
-	}
-}
-
-// Stop stops a unit and waits for it.
-func (m *Manager) Stop(name string) error {
-	m.mu.Lock()
-	u, err := m.load(name)
-	if u == nil {
-		m.mu.Unlock()
-		return &Error{fmt.Sprintf("Failed to stop %s: Unit %s not loaded.", name, name), 5}
-	}
-	_ = err // a masked unit may be stopped
-	w, d := m.cfg.World, u.def
-	name = u.name
-	switch {
-	case u.active == Activating && u.sub == "auto-restart":
-		m.callOff(u)
-		u.set(w, Inactive, "dead")
-		m.log(name, journal.Info, "Stopped %s.", d.Label())
-		m.mu.Unlock()
-		return nil
-	case u.active != Active && u.active != Activating:
-		m.mu.Unlock()
-		return nil
-	case u.main == nil:
-		m.log(name, journal.Info, "Stopped %s.", d.Label())
-		u.set(w, Inactive, "dead")
-		m.mu.Unlock()
-		return nil
-	}
-	u.stopping = true
-	p, ended := u.main, u.ended
-	u.set(w, Deactivating, "stop-sigterm")
-	m.log(name, journal.Info, "Stopping %s...", d.Label())
-	m.mu.Unlock()
-	if lines := d.all("Service", "ExecStop"); len(lines) > 0 {
-		if env, spec, err := m.prepare(d); err == nil {
-			env = append(env, fmt.Sprintf("MAINPID=%d", p.ID()))
-			spec.Env = env
-			for _, l := range lines {
-				m.auxiliary(u, l, env, spec, "stop")
+			if !holds(m.cfg.Files, strings.TrimPrefix(s.Key, prefix), s.Value) {
+				return Condition{Key: s.Key, Value: s.Value}
 			}
 		}
 	}
-	p.Signal(signalNamed(d.get("Service", "KillSignal", "SIGTERM")))
-	m.mu.Lock()
-	m.killGroup(u, kernel.SIGTERM)
-	m.mu.Unlock()
-	result := "success"
-	t := time.NewTimer(duration(d.get("Service", "TimeoutStopSec", d.get("Service", "TimeoutSec", "")), defaultTimeout))
-	defer t.Stop()
-	select {
-	case <-ended:
-	case <-t.C:
-		m.log(name, journal.Warning, "%s: State 'stop-sigterm' timed out. Killing.", name)
-		m.log(name, journal.Notice, "%s: Killing process %d (%s) with signal SIGKILL.", name, p.ID(), p.Name())
-		p.Signal(kernel.SIGKILL)
-		m.mu.Lock()
-		m.killGroup(u, kernel.SIGKILL)
-		m.mu.Unlock()
-		<-ended
-		result = "timeout"
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u.stopping = false
-	switch {
-	case result == "timeout":
-		m.failed(u, result, u.status)
-	case m.clean(d, u.status):
-		m.log(name, journal.Info, "%s: Deactivated successfully.", name)
-		u.result = "success"
-		u.set(w, Inactive, "dead")
-	case u.status.Signal != 0:
-		m.failed(u, "signal", u.status)
-	default:
-		m.failed(u, "exit-code", u.status)
-	}
-	m.log(name, journal.Info, "Stopped %s.", d.Label())
-	return nil
+	return Condition{}
 }
 
-// Restart stops and starts a unit.
-func (m *Manager) Restart(name string) error {
-	m.mu.Lock()
-	_, err := m.load(name)
-	m.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if err := m.Stop(name); err != nil {
-		return err
-	}
-	return m.Start(name)
-}
-
-// ReloadUnit runs ExecReload=.
-func (m *Manager) ReloadUnit(name string) error {
-	m.mu.Lock()
-	u, err := m.load(name)
-	m.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	lines := u.def.all("Service", "ExecReload")
-	switch {
-	case len(lines) == 0:
-		return &Error{fmt.Sprintf("Failed to reload %s: Job type reload is not applicable for unit %s.", name, name), 1}
-	case u.active != Active || u.main == nil:
-		return &Error{fmt.Sprintf("%s is not active, cannot reload.", name), 1}
-	}
-	env, spec, err := m.prepare(u.def)
-	if err != nil {
-		return &Error{err.Error(), 1}
-	}
-	env = append(env, fmt.Sprintf("MAINPID=%d", u.main.ID()))
-	spec.Env = env
-	m.log(name, journal.Info, "Reloading %s...", u.def.Label())
-	for _, l := range lines {
-		m.auxiliary(u, l, env, spec, u.sub)
-	}
-	m.log(name, journal.Info, "Reloaded %s.", u.def.Label())
-	return nil
-}
-
-func signalNamed(s string) kernel.Signal {
-	s = strings.TrimPrefix(s, "SIG")
-	for _, x := range []kernel.Signal{kernel.SIGHUP, kernel.SIGINT, kernel.SIGQUIT, kernel.SIGKILL, kernel.SIGTERM, kernel.SIGUSR1, kernel.SIGUSR2} {
-		if strings.TrimPrefix(x.String(), "SIG") == s || s == strconv.Itoa(int(x)) {
-			return x
-		}
-	}
-	return kernel.SIGTERM
-}
-
-// duration reads systemd.time(7)'s spans: "10", "100ms", "1min 30s", "infinity".
-func duration(s string, def time.Duration) time.Duration {
-	s = strings.TrimSpace(s)
-	switch s {
-	case "":
-		return def
-	case "infinity":
-		return 1 << 62
-	}
-	units := []struct {
-		name string
-		d    time.Duration
-	}{{"usec", time.Microsecond}, {"us", time.Microsecond}, {"msec", time.Millisecond}, {"ms", time.Millisecond}, {"seconds", time.Second}, {"second", time.Second}, {"sec", time.Second}, {"s", time.Second},
-		{"minutes", time.Minute}, {"minute", time.Minute}, {"min", time.Minute}, {"m", time.Minute}, {"hours", time.Hour}, {"hour", time.Hour}, {"hr", time.Hour}, {"h", time.Hour}, {"", time.Second}}
-	var total time.Duration
-	for s != "" {
-		i := 0
-		for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.') {
-			i++
-		}
-		n, err := strconv.ParseFloat(s[:i], 64)
-		if err != nil {
-			return def
-		}
-		s = strings.TrimSpace(s[i:])
-		j := 0
-		for j < len(s) && s[j] >= 'a' && s[j] <= 'z' {
-			j++
-		}
-		found := false
-		for _, u := range units {
-			if s[:j] == u.name {
-				total += time.Duration(n * float64(u.d))
-				found = true
-				break
+// makeDirectories makes RuntimeDirectory= and its like.
+func (m *Manager) makeDirectories(d *Definition, c kernel.Credential) {
+	for _, x := range [][2]string{{"RuntimeDirectory", "/run/"}, {"StateDirectory", "/var/lib/"}, {"CacheDirectory", "/var/cache/"}, {"LogsDirectory", "/var/log/"}} {
+		for _, n := range d.words("Service", x[0]) {
+			dir := x[1] + n
+			mode := uint64(0o755)
+			if v, err := strconv.ParseUint(d.get("Service", x[0]+"Mode", ""), 8, 12); err == nil {
+				mode = v
+			}
+			if m.cfg.Files.MkdirAll(dir, os.FileMode(mode)) == nil {
+				m.cfg.Files.Chmod(dir, os.FileMode(mode))
+				m.cfg.Files.Chown(dir, c.UID, c.GID)
 			}
 		}
-		if !found {
-			return def
-		}
-		s = strings.TrimSpace(s[j:])
 	}
-	return total
 }

@@ -101,6 +101,9 @@ func (d *Definition) parse(file string, b []byte) {
 		}
 		if l[0] == '[' && strings.HasSuffix(l, "]") {
 			section = l[1 : len(l)-1]
+			if _, ok := knownKeys[section]; !ok && !strings.HasPrefix(section, "X-") {
+				d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Unknown section '%s'. Ignoring.", file, start, section))
+			}
 			continue
 		}
 		key, value, ok := strings.Cut(l, "=")
@@ -117,8 +120,54 @@ func (d *Definition) parse(file string, b []byte) {
 			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Unknown key name '%s' in section '%s', ignoring.", file, start, key, section))
 			continue
 		}
-		d.Settings = append(d.Settings, Setting{section, key, strings.TrimSpace(value)})
+		value = strings.TrimSpace(value)
+		if p := d.check(key, value); p != "" {
+			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: %s, ignoring: %s", file, start, p, value))
+			continue
+		}
+		if strings.HasPrefix(key, "Exec") || key == "Environment" || key == "EnvironmentFile" {
+			value = d.specifiers().Replace(value)
+		}
+		d.Settings = append(d.Settings, Setting{section, key, value})
 	}
+}
+
+// values are what settings of an enumeration may be.
+var values = map[string]struct{ what, known string }{
+	"Type":     {"service type", "simple exec forking oneshot dbus notify notify-reload idle"},
+	"Restart":  {"service restart specifier", "no always on-success on-failure on-abnormal on-watchdog on-abort"},
+	"KillMode": {"kill mode", "control-group process mixed none"},
+}
+
+// check says what systemd finds wrong with a value, "" for nothing.
+func (d *Definition) check(key, value string) string {
+	if e, ok := values[key]; ok && value != "" && !slices.Contains(strings.Fields(e.known), value) {
+		return "Failed to parse " + e.what
+	}
+	switch {
+	case value == "":
+	case strings.HasPrefix(key, "Exec"):
+		words, err := split(strings.TrimLeft(value, "-@:+!"))
+		switch {
+		case err != nil:
+			return "Unbalanced quoting"
+		case len(words) == 0:
+			return "Empty executable name"
+		case strings.Contains(words[0], "/") && !path.IsAbs(words[0]):
+			return "Neither a valid executable name nor an absolute path"
+		}
+	case key == "RestartSec" || key == "TimeoutStopSec" || key == "TimeoutStartSec" || key == "TimeoutSec":
+		if _, err := ParseTimespan(value); err != nil {
+			return "Failed to parse " + key + "= value"
+		}
+	}
+	return ""
+}
+
+// specifiers replace the % of systemd.unit(5) that are known from the name alone.
+func (d *Definition) specifiers() *strings.Replacer {
+	prefix := strings.TrimSuffix(d.Name, path.Ext(d.Name))
+	return strings.NewReplacer("%%", "%", "%n", d.Name, "%N", prefix, "%p", prefix, "%t", "/run", "%S", "/var/lib", "%C", "/var/cache", "%L", "/var/log", "%h", "/root", "%T", "/tmp")
 }
 
 // all returns the values of a list-like key: an empty assignment resets what came before.
@@ -198,28 +247,86 @@ func known(section, key string) bool {
 	return keys == nil || slices.Contains(keys, key)
 }
 
-// exists says whether a path of a Condition or Assert is there; a "!" before it asks for the opposite.
-func exists(files kernel.Files, p string) bool {
-	p, not := strings.CutPrefix(p, "!")
-	_, err := files.Stat(strings.TrimPrefix(p, "|"))
-	return (err == nil) != not
+// holds judges a Condition or Assert without its prefix; a "!" before the value asks for the opposite. Those of no file are
+// taken to hold.
+func holds(files kernel.Files, kind, v string) bool {
+	v, not := strings.CutPrefix(strings.TrimPrefix(v, "|"), "!")
+	i, err := files.Stat(v)
+	ok := false
+	switch kind {
+	case "PathExists":
+		ok = err == nil
+	case "PathIsDirectory":
+		ok = err == nil && i.IsDir()
+	case "FileNotEmpty":
+		ok = err == nil && i.Mode().IsRegular() && i.Size() > 0
+	case "FileIsExecutable":
+		ok = err == nil && i.Mode().IsRegular() && i.Mode()&0o111 != 0
+	case "DirectoryNotEmpty":
+		l, err := files.ReadDir(v)
+		ok = err == nil && len(l) > 0
+	case "PathIsSymbolicLink":
+		l, err := files.Lstat(v)
+		ok = err == nil && l.Mode()&fs.ModeSymlink != 0
+	default:
+		return true
+	}
+	return ok != not
 }
 
-// enabledLinks lists the names of directories below the search path in which a symlink to the unit stands.
+// wantLinks lists the symlinks in targets' directories, in all of the search path, that pull a unit in.
+func wantLinks(files kernel.Files, name string) []string { return linksBelow(files, searchPath, name) }
+
+// enabledLinks lists those that systemctl enable made.
 func enabledLinks(files kernel.Files, name string) []string {
+	return linksBelow(files, searchPath[:1], name)
+}
+
+func linksBelow(files kernel.Files, below []string, name string) []string {
 	var l []string
-	dirs, err := files.ReadDir("/etc/systemd/system")
-	if err != nil {
-		return nil
-	}
-	for _, d := range dirs {
-		if !d.IsDir() || !strings.HasSuffix(d.Name(), ".wants") && !strings.HasSuffix(d.Name(), ".requires") {
+	for _, top := range below {
+		dirs, err := files.ReadDir(top)
+		if err != nil {
 			continue
 		}
-		link := path.Join("/etc/systemd/system", d.Name(), name)
-		if i, err := files.Lstat(link); err == nil && i.Mode()&fs.ModeSymlink != 0 {
-			l = append(l, link)
+		for _, d := range dirs {
+			if !d.IsDir() || !strings.HasSuffix(d.Name(), ".wants") && !strings.HasSuffix(d.Name(), ".requires") {
+				continue
+			}
+			link := path.Join(top, d.Name(), name)
+			if i, err := files.Lstat(link); err == nil && i.Mode()&fs.ModeSymlink != 0 {
+				l = append(l, link)
+			}
 		}
 	}
 	return l
+}
+
+// bad says why a unit can not be started at all, as systemd logs it; "" when it can.
+func (d *Definition) bad() string {
+	if d.Masked || d.Fragment == "" || !strings.HasSuffix(d.Name, ".service") {
+		return ""
+	}
+	start, oneshot := len(d.all("Service", "ExecStart")), d.get("Service", "Type", "") == "oneshot"
+	switch {
+	case start == 0 && len(d.all("Service", "ExecStop")) == 0:
+		return "Service has no ExecStart=, ExecStop=, or SuccessAction=. Refusing."
+	case start == 0 && !oneshot:
+		return "Service has no ExecStart= setting, which is only allowed for Type=oneshot services. Refusing."
+	case start > 1 && !oneshot:
+		return "Service has more than one ExecStart= setting, which is only allowed for Type=oneshot services. Refusing."
+	}
+	if r := d.get("Service", "Restart", "no"); oneshot && (r == "always" || r == "on-success") {
+		return "Service has Restart= set to either always or on-success, which isn't allowed for Type=oneshot services. Refusing."
+	}
+	return ""
+}
+
+// yes reads a boolean.
+func yes(v string) bool {
+	switch strings.ToLower(v) {
+	case "1", "yes", "y", "true", "t", "on":
+		return true
+	}
+	return false
 }
