@@ -1,10 +1,8 @@
 package kubelet
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
