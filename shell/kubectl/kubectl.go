@@ -20,8 +20,11 @@ import (
 	"ckadrill/sim/network"
 )
 
-// Register provides the program "kubectl".
-func Register(w *kernel.World) { w.Programs.Register("kubectl", Main) }
+// Register provides the program "kubectl", and its completion to shells.
+func Register(w *kernel.World) {
+	w.Programs.Register("kubectl", Main)
+	registerCompletion()
+}
 
 // invocation is one run of kubectl.
 type invocation struct {
@@ -60,7 +63,7 @@ func Main(p *kernel.Process) int {
 		// "run -it" and "debug -it" ask the host for a terminal, and say that there is none.
 		i.m.call("Unable to use a TTY - input is not a terminal or the right kind of file\n", "")
 	}
-	p.Log = cleaner{i.m, p.Log}
+	p.Log = nameless{cleaner{i.m, p.Log}}
 	i.warned = rest.NewWarningWriter(i.streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	p.SetValue(invocationKey{}, i)
 	p.OnExit(i.m.close)

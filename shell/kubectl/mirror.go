@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 	"sync"
@@ -342,4 +343,17 @@ func (m *mirror) call(host, name string) {
 		m.order = append(m.order, host)
 		sort.Slice(m.order, func(i, j int) bool { return len(m.order[i]) > len(m.order[j]) })
 	}
+}
+
+// nameless drops the names of loggers from klog's lines. kubectl has contextual logging off, which is a setting of the whole
+// host process.
+type nameless struct{ w io.Writer }
+
+var loggerName = regexp.MustCompile(` logger="[^"]*"`)
+
+func (n nameless) Write(b []byte) (int, error) {
+	if _, err := n.w.Write(loggerName.ReplaceAll(b, nil)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }

@@ -126,7 +126,7 @@ func compareRecordings(l *lab, names ...string) error {
 				bad++
 				continue
 			}
-			if strings.Contains(got[n].output, "command not found") || absent.MatchString(s.command) || afterSed[name+": "+strings.TrimSuffix(s.command, "\n")] {
+			if strings.Contains(got[n].output, "command not found") || absent.MatchString(strings.TrimSpace(s.command)) || afterSed[name+": "+strings.TrimSuffix(s.command, "\n")] {
 				continue // programs of other rooms
 			}
 			if d := cmp.Diff(strings.Split(normal(s.output), "\n"), strings.Split(normal(got[n].output), "\n")); d != "" {
@@ -152,8 +152,21 @@ var afterSed = map[string]bool{"apply-replace-patch: kubectl apply -f web.yaml":
 
 func init() {
 	worldTests["TestRecordings"] = func(l *lab) error {
+		line := `KLOG memcache.go:265] "Unhandled Error" err="couldn't get current server API group list: Get \"https://192.168.122.11:6443/api?timeout=AGE\": dial tcp 192.168.122.11:6443: connect: connection refused"` + "\n"
+		want := normal(strings.Repeat(line, 5) + "The connection to the server 192.168.122.11:6443 was refused - did you specify the right host or port?\n")
+		if out, code := l.run("", "kubectl", "get", "nodes"); normal(out) != want || code != 1 {
+			return fmt.Errorf("without a server: [%d]\n%s\nwant\n%s", code, normal(out), want)
+		}
 		if err := l.controlPlane("kube-controller-manager"); err != nil {
 			return err
+		}
+		var offered []string
+		l.host.Processes.Start(kernel.Spec{Argv: []string{"bash"}, Env: []string{"PATH=/usr/bin", "HOME=/root"}, Files: l.files, Net: l.net}, func(p *kernel.Process) int {
+			offered = append(complete(p, []string{"kubectl", "get", "namespaces", "kube-s"}, 3), complete(p, []string{"k", "descr"}, 1)...)
+			return 0
+		}).Wait()
+		if d := cmp.Diff([]string{"kube-system", "describe"}, offered); d != "" {
+			return fmt.Errorf("completion: %s", d)
 		}
 		return compareRecordings(l, "configmap-dry-run", "deployment-dry-run", "expose-dry-run", "job-dry-run", "namespace-token-misc", "rbac-dry-run", "rbac-errors",
 			"secret-dry-run", "service-dry-run", "help-and-usage-errors", "help-texts", "plugin-alpha-completion", "verbosity-and-output", "kustomize", "apply-replace-patch", "server-side-apply", "secret-types-and-size")
