@@ -68,9 +68,12 @@ func (r *recorder) AnnotatedEventf(o runtime.Object, notes map[string]string, ki
 	}
 }
 
-// announcements are the reasons of events that a kubelet records because it starts.
+// announcements are the reasons of events that a kubelet records because it starts: what it is, and what it finds still
+// going wrong when it looks at its Pods for the first time.
 var announcements = map[string]bool{
-	events.StartingKubelet: true, events.NodeReady: true, events.NodeNotReady: true, events.NodeSchedulable: true, events.NodeNotSchedulable: true,
+	events.BackOffStartContainer: true, events.FailedMountVolume: true, events.NetworkNotReady: true, events.FailedCreatePodSandBox: true,
+	events.FailedToPullImage: true,
+	events.StartingKubelet:   true, events.NodeReady: true, events.NodeNotReady: true, events.NodeSchedulable: true, events.NodeNotSchedulable: true,
 	events.SuccessfulNodeAllocatableEnforcement: true, events.NodeRebooted: true,
 	"NodeHasSufficientMemory": true, "NodeHasNoDiskPressure": true, "NodeHasSufficientPID": true,
 }

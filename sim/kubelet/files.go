@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -22,9 +23,99 @@ type machineFiles struct {
 // roots are the kubelet's root directory on the machine and the private one that stands in for it in upstream's struct.
 //
 // Some of upstream's Kubelet methods make and list directories below its root directory with package os, with no seam.
-// They get an empty private directory of the host, where nothing is kept that anybody reads; all content (volumes,
-// /etc/hosts, termination logs) is written to the machine's tree, and every path that leaves upstream is translated.
-type roots struct{ machine, private string }
+// They get a private directory of the host, empty but for upstream's checkpoints, which are copied from and to the
+// machine; all other content (volumes, /etc/hosts, termination logs) is written to the machine's tree itself, and every path
+// that leaves upstream is translated.
+type roots struct {
+	machine, private string
+
+	mu      sync.Mutex
+	written map[string]time.Time // checkpoint -> the modification that the machine has
+}
+
+// Upstream's checkpoints below its root directory: what it allocated to Pods, and which images it pulled with which
+// credentials.
+var (
+	checkpointFiles = []string{"allocated_pods_state", "actuated_pods_state"}
+	checkpointDirs  = []string{"image_manager/pulling", "image_manager/pulled"}
+)
+
+// loadCheckpoints copies the machine's checkpoints to where upstream reads them.
+func (r *roots) loadCheckpoints(files kernel.Files) error {
+	names := append([]string(nil), checkpointFiles...)
+	for _, d := range checkpointDirs {
+		entries, err := files.ReadDir(path.Join(r.machine, d))
+		if err != nil {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(r.private, d), 0o700); err != nil {
+			return err
+		}
+		for _, e := range entries {
+			names = append(names, path.Join(d, e.Name()))
+		}
+	}
+	for _, n := range names {
+		b, err := files.ReadFile(path.Join(r.machine, n))
+		if err != nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(r.private, n), b, 0o600); err != nil {
+			return err
+		}
+		r.written[n] = time.Time{}
+	}
+	return nil
+}
+
+// saveCheckpoints copies what upstream has written since the last call to the machine.
+func (r *roots) saveCheckpoints(files kernel.Files) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := append([]string(nil), checkpointFiles...)
+	for _, d := range checkpointDirs {
+		entries, err := os.ReadDir(filepath.Join(r.private, d))
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".") {
+				names = append(names, path.Join(d, e.Name()))
+			}
+		}
+	}
+	now := map[string]bool{}
+	for _, n := range names {
+		info, err := os.Stat(filepath.Join(r.private, n))
+		if err != nil {
+			continue
+		}
+		now[n] = true
+		if t, ok := r.written[n]; ok && t.Equal(info.ModTime()) {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(r.private, n))
+		if err != nil {
+			continue
+		}
+		if err := files.MkdirAll(path.Dir(path.Join(r.machine, n)), 0o700); err != nil {
+			return err
+		}
+		if err := files.WriteFile(path.Join(r.machine, n), b, 0o600); err != nil {
+			return err
+		}
+		r.written[n] = info.ModTime()
+	}
+	for n := range r.written {
+		if !now[n] {
+			delete(r.written, n)
+			if err := files.Remove(path.Join(r.machine, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // machinePath translates a path of upstream's into one of the machine.
 func (r *roots) machinePath(name string) string {
@@ -35,14 +126,19 @@ func (r *roots) machinePath(name string) string {
 	return path.Clean(name)
 }
 
-// privateRoot makes the private directory of one kubelet process, which goes when the process does.
-func privateRoot(p *kernel.Process) (string, error) {
+// newRoots makes the private directory of one kubelet process, which goes when the process does, and fills it with the
+// checkpoints that the machine keeps.
+func newRoots(p *kernel.Process, machine string) (*roots, error) {
 	dir, err := os.MkdirTemp("", "ckadrill-kubelet-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	p.OnExit(func() { os.RemoveAll(dir) })
-	return dir, os.Mkdir(filepath.Join(dir, "pods"), 0o750)
+	r := &roots{machine: path.Clean(machine), private: dir, written: map[string]time.Time{}}
+	if err := os.Mkdir(filepath.Join(dir, "pods"), 0o750); err != nil {
+		return nil, err
+	}
+	return r, r.loadCheckpoints(p.Files)
 }
 
 var errNoHostFile = errors.New("ckadrill: there is no host file behind a machine's file")

@@ -33,7 +33,25 @@ func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mir
 			return false, err
 		}
 	}
-	return s.Kubelet.SyncPod(ctx, t, pod, mirror, status)
+	terminal, err := s.Kubelet.SyncPod(ctx, t, pod, mirror, status)
+	s.n.saveCheckpoints()
+	return terminal, err
+}
+
+// SyncTerminatedPod implements upstream's podSyncer.
+func (s *podSync) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus) error {
+	err := s.Kubelet.SyncTerminatedPod(ctx, pod, status)
+	s.n.saveCheckpoints()
+	return err
+}
+
+func (n *node) saveCheckpoints() {
+	if !n.p.Alive() {
+		return
+	}
+	if err := n.root.saveCheckpoints(n.p.Files); err != nil {
+		logAt(n.p, "state_checkpoint.go", 91).Error(err, "Failed to write pod allocation checkpoint")
+	}
 }
 
 func (n *node) podDir(uid types.UID) string { return path.Join(n.root.machine, "pods", string(uid)) }

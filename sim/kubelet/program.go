@@ -27,7 +27,16 @@ type Seams struct {
 // Main runs a kubelet in process p until the process is ended or the kubelet fails; it returns the exit code.
 func Main(p *kernel.Process, seams Seams) int {
 	tame()
+	unmute := func() {}
+	if p.Resumed() {
+		unmute = mute(p)
+		go func() {
+			p.Sleep(settleAfterThaw)
+			unmute()
+		}()
+	}
 	err := command(p, seams)
+	unmute()
 	var done finished
 	if errors.As(err, &done) {
 		return int(done)

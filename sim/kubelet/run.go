@@ -49,10 +49,6 @@ func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, sea
 		return err
 	}
 	n := &node{p: p, s: s, hostname: host, name: types.NodeName(host), hw: hardware{p}, tls: tlsConfig}
-	unmute := func() {}
-	if p.Resumed() {
-		unmute = mute(p)
-	}
 	if s.KubeConfig == "" {
 		logAt(p, "server.go", 583).Info("Standalone mode, no API client")
 	} else {
@@ -82,11 +78,9 @@ func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, sea
 	if n.nodeIPs, err = parseNodeIP(p, s.NodeIP, s.CloudProvider); err != nil {
 		return err
 	}
-	private, err := privateRoot(p)
-	if err != nil {
+	if n.root, err = newRoots(p, s.RootDirectory); err != nil {
 		return err
 	}
-	n.root = &roots{machine: path.Clean(s.RootDirectory), private: private}
 	cri = runtimeService{RuntimeService: cri, p: p, root: n.root}
 	if err := n.assemble(cri, images); err != nil {
 		return fmt.Errorf("failed to create kubelet: %w", err)
@@ -107,10 +101,6 @@ func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, sea
 	if s.HealthzPort > 0 {
 		go n.serveHealthz()
 	}
-	go func() {
-		p.Sleep(settleAfterThaw)
-		unmute()
-	}()
 	p.Notify(kernel.SIGTERM, func() { p.Exit(0) })
 	p.Notify(kernel.SIGINT, func() { p.Exit(0) })
 	<-p.Done()
@@ -186,13 +176,17 @@ func (n *node) settle(ctx context.Context) {
 			return
 		}
 	}
-	setField(n.kl, "lastStatusReportTime", time.Now())
 }
 
 // collectGarbage removes dead containers once a minute (StartGarbageCollection); images are kept.
 func (n *node) collectGarbage() {
 	gc := getField(n.kl, "containerGC").(kubecontainer.GC)
+	first := n.p.Resumed()
 	n.forever(func() {
+		if first { // the last round before the thaw was less than a period ago
+			first = false
+			return
+		}
 		if err := gc.GarbageCollect(n.p.Context()); err != nil && n.p.Alive() {
 			logAt(n.p, "kubelet.go", 1594).Error(err, "Container garbage collection failed")
 			n.recorder.Eventf(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(n.name)}, v1.EventTypeWarning, events.ContainerGCFailed, "%s", err.Error())

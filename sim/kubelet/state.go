@@ -1,4 +1,205 @@
 package kubelet
 
-// recall gives a resumed kubelet back what it knew.
-func (n *node) recall() {}
+import (
+	"encoding/json"
+	"reflect"
+	"sort"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
+	proberesults "k8s.io/kubernetes/pkg/kubelet/prober/results"
+	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
+
+	"ckadrill/sim/kernel"
+)
+
+// State is what a machine's kubelet keeps in memory that must survive a freeze: back-offs, probe results and the status of
+// static Pods, which no API object holds when the API is down. It is the holder "kubelet/<machine>". A kubelet that ends
+// takes its state with it, as the real one does; only a thaw gives it back.
+//
+// Not kept: how many times in a row a probe has already failed. Its worker counts anew after a thaw.
+type State struct {
+	mu     sync.Mutex
+	live   *node
+	thawed *memory
+}
+
+// memory is the frozen form.
+type memory struct {
+	Crash, Pull                  []backOff
+	Liveness, Readiness, Startup []probeResult
+	Static                       []staticStatus
+	LastReport                   time.Time // of the Node's status
+	// Delay is upstream's delayAfterNodeStatusChange, drawn after the last change.
+	Delay time.Duration
+}
+
+type backOff struct {
+	Key     string
+	Backoff time.Duration
+	Updated time.Time
+}
+
+type probeResult struct {
+	Container string
+	Result    int
+}
+
+type staticStatus struct {
+	Namespace, Name, UID string
+	Status               []byte // JSON
+}
+
+type stateKey struct{}
+
+// Install gives a machine the memory of its kubelet. It is called when the machine is made, before any thaw.
+func Install(h *kernel.Host) *State {
+	s := &State{}
+	h.Attach(stateKey{}, s)
+	h.World.Hold("kubelet/"+h.Name(), s)
+	return s
+}
+
+// Freeze implements [kernel.Holder].
+func (s *State) Freeze(snap *kernel.Snapshot) {
+	snap.Put("memory", 0, func() []byte {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var m memory
+		switch {
+		case s.live != nil && s.live.p.Alive():
+			m = s.live.memory()
+		case s.thawed != nil:
+			m = *s.thawed
+		}
+		b, err := kernel.Encode(m)
+		if err != nil {
+			panic(err) // only a type that gob can not encode
+		}
+		return b
+	})
+}
+
+// Thaw implements [kernel.Holder].
+func (s *State) Thaw(parts kernel.Parts) error {
+	b, ok := parts["memory"]
+	if !ok {
+		return nil
+	}
+	m := &memory{}
+	if err := kernel.Decode(b, m); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.thawed = m
+	return nil
+}
+
+// recall makes the node its machine's, and gives a resumed one back what it knew.
+func (n *node) recall() {
+	s, ok := n.p.Host().Attached(stateKey{}).(*State)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live = n
+	m := s.thawed
+	s.thawed = nil
+	if m == nil || !n.p.Resumed() {
+		return
+	}
+	setBackOffs(n.crash, m.Crash)
+	setBackOffs(n.pull, m.Pull)
+	setResults(n.liveness, m.Liveness)
+	setResults(n.readiness, m.Readiness)
+	setResults(n.startup, m.Startup)
+	// Containers that run already count as older than this kubelet, so that upstream's probe workers do not begin with
+	// "not ready". Upstream allows the start ten seconds of grace.
+	setField(n.probes, "start", time.Now().Add(10*time.Second))
+	for _, st := range m.Static {
+		var status v1.PodStatus
+		if json.Unmarshal(st.Status, &status) != nil {
+			continue
+		}
+		setStatus(n.statuses, st, status)
+	}
+	setField(n.kl, "lastStatusReportTime", m.LastReport)
+	setField(n.kl, "delayAfterNodeStatusChange", m.Delay)
+}
+
+func (n *node) memory() memory {
+	m := memory{Crash: backOffs(n.crash), Pull: backOffs(n.pull), Liveness: probeResults(n.liveness), Readiness: probeResults(n.readiness), Startup: probeResults(n.startup),
+		LastReport: getField(n.kl, "lastStatusReportTime").(time.Time), Delay: getField(n.kl, "delayAfterNodeStatusChange").(time.Duration)}
+	for _, p := range n.pods.GetPods() {
+		if !kubetypes.IsStaticPod(p) {
+			continue
+		}
+		status, ok := n.statuses.GetPodStatus(p.UID)
+		if !ok {
+			continue
+		}
+		if b, err := json.Marshal(status); err == nil {
+			m.Static = append(m.Static, staticStatus{p.Namespace, p.Name, string(p.UID), b})
+		}
+	}
+	sort.Slice(m.Static, func(i, j int) bool { return m.Static[i].UID < m.Static[j].UID })
+	return m
+}
+
+// setStatus puts a status into upstream's status manager as it is; its own way in would date every condition anew.
+func setStatus(m any, st staticStatus, status v1.PodStatus) {
+	table := fieldOf(m, "podStatuses")
+	v := reflect.New(table.Type().Elem())
+	setField(v.Interface(), "version", uint64(1))
+	setField(v.Interface(), "podName", st.Name)
+	setField(v.Interface(), "podNamespace", st.Namespace)
+	setField(v.Interface(), "status", status)
+	table.SetMapIndex(reflect.ValueOf(types.UID(st.UID)), v.Elem())
+}
+
+// backOffs reads upstream's private table of a back-off.
+func backOffs(b *flowcontrol.Backoff) []backOff {
+	b.RLock()
+	defer b.RUnlock()
+	var l []backOff
+	for it := fieldOf(b, "perItemBackoff").MapRange(); it.Next(); {
+		e := it.Value().Interface()
+		l = append(l, backOff{it.Key().String(), getField(e, "backoff").(time.Duration), getField(e, "lastUpdate").(time.Time)})
+	}
+	sort.Slice(l, func(i, j int) bool { return l[i].Key < l[j].Key })
+	return l
+}
+
+func setBackOffs(b *flowcontrol.Backoff, l []backOff) {
+	b.Lock()
+	defer b.Unlock()
+	table := fieldOf(b, "perItemBackoff")
+	for _, e := range l {
+		v := reflect.New(table.Type().Elem().Elem())
+		setField(v.Interface(), "backoff", e.Backoff)
+		setField(v.Interface(), "lastUpdate", e.Updated)
+		table.SetMapIndex(reflect.ValueOf(e.Key), v)
+	}
+}
+
+func probeResults(m proberesults.Manager) []probeResult {
+	var l []probeResult
+	for id, r := range getField(m, "cache").(map[kubecontainer.ContainerID]proberesults.Result) {
+		l = append(l, probeResult{id.String(), int(r)})
+	}
+	sort.Slice(l, func(i, j int) bool { return l[i].Container < l[j].Container })
+	return l
+}
+
+func setResults(m proberesults.Manager, l []probeResult) {
+	cache := getField(m, "cache").(map[kubecontainer.ContainerID]proberesults.Result)
+	for _, r := range l {
+		cache[kubecontainer.ParseContainerID(r.Container)] = proberesults.Result(r.Result)
+	}
+}
