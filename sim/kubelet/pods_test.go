@@ -223,6 +223,26 @@ func init() {
 		}
 		return expect(b.log.String(), `"Unable to read config path" err="path does not exist, ignoring" path="/etc/kubernetes/manifests"`)
 	}
+	scenarios["api down"] = func(b *testbed) error {
+		b.realAPI = true
+		c := b.read("/etc/kubernetes/kubelet.conf")
+		b.write("/etc/kubernetes/kubelet.conf", strings.Replace(c, "192.168.122.11:6443", "192.168.122.12:6443", 1))
+		b.write("/etc/kubernetes/manifests/web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: 'nginx:1.27', command: [sh, -c, trap;wait]}]}\n")
+		p := b.start()
+		time.Sleep(2 * time.Minute)
+		if !p.Alive() {
+			return fmt.Errorf("the kubelet ended")
+		}
+		if err := expect(b.log.String(), `"Failed to ensure lease exists, will retry" err="Get \"https://192.168.122.12:6443/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/cka-w1?timeout=10s\": dial tcp 192.168.122.12:6443: connect: connection refused" interval="200ms"`,
+			`interval="7s"`, `kubelet_node_status.go:106] "Unable to register node with API server" err="Post \"https://192.168.122.12:6443/api/v1/nodes\": dial tcp 192.168.122.12:6443: connect: connection refused" node="cka-w1"`,
+			`"Failed to watch" err="failed to list *v1.Node: Get \"https://192.168.122.12:6443/api/v1/nodes?fieldSelector=metadata.name%3Dcka-w1&limit=500&resourceVersion=0\": dial tcp 192.168.122.12:6443: connect: connection refused"`); err != nil {
+			return err
+		}
+		if !strings.Contains(b.daemonLog.String(), `StartContainer for`) {
+			return fmt.Errorf("the static Pod does not run")
+		}
+		return nil
+	}
 	scenarios["runtime down"] = func(b *testbed) error {
 		b.start()
 		b.create(testPod("one", "busybox:1.36"))
@@ -252,4 +272,5 @@ func TestVolumes(t *testing.T)     { runScenario(t, "volumes") }
 func TestProbes(t *testing.T)      { runScenario(t, "probes") }
 func TestCrash(t *testing.T)       { runScenario(t, "crash") }
 func TestStaticPods(t *testing.T)  { runScenario(t, "static") }
+func TestAPIDown(t *testing.T)     { runScenario(t, "api down") }
 func TestRuntimeDown(t *testing.T) { runScenario(t, "runtime down") }

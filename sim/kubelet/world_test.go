@@ -103,6 +103,7 @@ type testbed struct {
 	log       lockedBuffer
 	daemonLog lockedBuffer
 	argv      []string
+	realAPI   bool // the kubelet dials the server of its kubeconfig
 }
 
 type lockedBuffer struct {
@@ -218,10 +219,13 @@ func (b *testbed) start() *kernel.Process { return b.startAt(time.Time{}) }
 // startAt starts the kubelet as a thaw would, if started is set.
 func (b *testbed) startAt(started time.Time) *kernel.Process {
 	seams := Seams{
-		API: func(*kernel.Process, *rest.Config, *options.KubeletServer) (*Clients, error) {
-			return &Clients{Kube: b.api, Heartbeat: b.api, Events: b.api.CoreV1()}, nil
-		},
+		API: Connect,
 		CRI: ConnectRuntime,
+	}
+	if !b.realAPI {
+		seams.API = func(*kernel.Process, *rest.Config, *options.KubeletServer) (*Clients, error) {
+			return &Clients{Kube: b.api, Heartbeat: b.api, Events: b.api.CoreV1()}, nil
+		}
 	}
 	s := b.spec(b.argv...)
 	s.Stdout, s.Stderr, s.Started = &b.log, &b.log, started
