@@ -198,7 +198,7 @@ func init() {
 		b.deleteGracefully("web-cka-w1")
 		time.Sleep(15 * time.Second) // the status manager's next round tells the new object how its Pod is
 		again := b.pod("web-cka-w1")
-		if again.UID == first.UID || again.Status.Phase != v1.PodRunning || again.Status.ContainerStatuses[0].ContainerID != first.Status.ContainerStatuses[0].ContainerID {
+		if !again.CreationTimestamp.After(first.CreationTimestamp.Time) || again.Status.Phase != v1.PodRunning || again.Status.ContainerStatuses[0].ContainerID != first.Status.ContainerStatuses[0].ContainerID {
 			return fmt.Errorf("it did not come back: %+v", again.Status)
 		}
 		// Edited it is replaced.
@@ -210,7 +210,7 @@ func init() {
 		}
 		// Broken it stays, with a line in the log; what may not be referenced is refused.
 		b.write(file, "apiVersion: v1\nkind: Pod\n  metadata: x\n")
-		b.write("/etc/kubernetes/manifests/ref.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: ref}\nspec: {containers: [{name: c, image: x, envFrom: [{configMapRef: {name: y}}]}]}\n")
+		b.write("/etc/kubernetes/manifests/ref.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: ref}\nspec: {containers: [{name: c, image: x, envFrom: [{configMapRef: {name: cfg}}]}]}\n")
 		time.Sleep(45 * time.Second)
 		if err := expect(b.log.String(), `file.go:187] "Could not process manifest file" err="/etc/kubernetes/manifests/web.yaml: couldn't parse as pod(yaml: line 3: mapping values are not allowed in this context), please check config file" path="/etc/kubernetes/manifests/web.yaml"`,
 			`file.go:108] "Unable to process watch event" err="can't process config file \"/etc/kubernetes/manifests/ref.yaml\": static pods may not reference configmaps"`); err != nil {
