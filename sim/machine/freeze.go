@@ -16,13 +16,13 @@ type frozen struct {
 	NextPID  int
 	Options  Options
 	Swaps    []Swap
+	Plan     *plan
 }
 
-// Freeze implements [kernel.Holder]. A machine that is just going down or coming up is frozen as one that is off and
-// about to boot.
+// Freeze implements [kernel.Holder].
 func (m *Machine) Freeze(s *kernel.Snapshot) {
 	m.mu.Lock()
-	f := frozen{m.on, m.bootID, m.bootedAt, m.host.Name(), m.host.Processes.Next(), m.options, m.swaps}
+	f := frozen{m.on, m.bootID, m.bootedAt, m.host.Name(), m.host.Processes.Next(), m.options, m.swaps, m.plan}
 	m.mu.Unlock()
 	s.Put("state", 0, func() []byte {
 		b, err := kernel.Encode(f)
@@ -50,7 +50,7 @@ func (m *Machine) Thaw(parts kernel.Parts) error {
 		}
 	}
 	m.mu.Lock()
-	m.on, m.bootID, m.bootedAt, m.options, m.swaps = f.On, f.BootID, f.BootedAt, f.Options, f.Swaps
+	m.on, m.bootID, m.bootedAt, m.options, m.swaps, m.plan = f.On, f.BootID, f.BootedAt, f.Options, f.Swaps, f.Plan
 	m.mu.Unlock()
 	m.host.SetName(f.HostName)
 	m.host.Processes.SetNext(f.NextPID)

@@ -69,6 +69,7 @@ type Machine struct {
 	power    []func(on bool)
 	swaps    []Swap
 	busy     bool // going down or coming up
+	plan     *plan
 	version  uint64
 }
 

@@ -57,45 +57,122 @@ func (m *Machine) startInit(started time.Time) {
 	m.systemd.Run(init)
 }
 
-// Reboot shuts the machine down and boots it again, in the background.
-func (m *Machine) Reboot() {
-	kernel.Outside(func() {
-		if m.down() {
-			time.Sleep(bootDelay)
-			m.Boot()
-		}
-	})
+// plan is a change of power that is under way or scheduled. It is part of a freeze.
+type plan struct {
+	Kind  string // reboot, poweroff or halt
+	Stage stage
+	At    time.Time // of the stage
 }
 
-// PowerOff shuts the machine down, in the background.
-func (m *Machine) PowerOff() { kernel.Outside(func() { m.down() }) }
+type stage int
 
-// down stops all services and processes. It returns false when the machine is not up.
-func (m *Machine) down() bool {
+const (
+	scheduled stage = iota // shutdown begins at At
+	stopping               // services are being stopped
+	off                    // the machine boots at At
+)
+
+// Reboot shuts the machine down and boots it again, in the background.
+func (m *Machine) Reboot() { m.Schedule("reboot", time.Now()) }
+
+// PowerOff shuts the machine down, in the background.
+func (m *Machine) PowerOff() { m.Schedule("poweroff", time.Now()) }
+
+// Schedule shuts the machine down at a time, for a "reboot", a "poweroff" or a "halt". It takes the place of what was
+// scheduled before.
+func (m *Machine) Schedule(kind string, at time.Time) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if !m.on || m.busy {
-		m.mu.Unlock()
-		return false
+		return
 	}
-	m.busy = true
-	m.version = m.w.Version()
+	m.carryOut(&plan{kind, scheduled, at})
+}
+
+// CancelShutdown calls off a shutdown that is scheduled and has not begun.
+func (m *Machine) CancelShutdown() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.plan != nil && m.plan.Stage == scheduled {
+		m.plan = nil
+	}
+}
+
+// carryOut makes a plan the machine's, and pursues it in the background. Callers hold mu.
+func (m *Machine) carryOut(p *plan) {
+	m.plan = p
+	m.busy = p.Stage != scheduled
+	kernel.Outside(func() { m.pursue(p) })
+}
+
+// pursue carries a plan out from its stage on.
+func (m *Machine) pursue(p *plan) {
+	enter := func(s stage, at time.Time) bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.plan != p {
+			return false
+		}
+		p.Stage, p.At, m.busy = s, at, true
+		return true
+	}
+	if p.Stage == scheduled {
+		time.Sleep(time.Until(p.At))
+		if !enter(stopping, time.Now()) {
+			return
+		}
+	}
+	if p.Stage == stopping {
+		m.systemd.Shutdown()
+		time.Sleep(haltDelay)
+		m.mu.Lock()
+		mine := m.plan == p
+		m.mu.Unlock()
+		if !mine {
+			return // the power was cut
+		}
+		m.cut()
+		if p.Kind != "reboot" {
+			m.mu.Lock()
+			m.plan = nil
+			m.mu.Unlock()
+			return
+		}
+		if !enter(off, time.Now().Add(bootDelay)) {
+			return
+		}
+	}
+	time.Sleep(time.Until(p.At))
+	m.mu.Lock()
+	if m.plan != p {
+		m.mu.Unlock()
+		return
+	}
+	m.plan, m.busy = nil, false
 	m.mu.Unlock()
-	m.systemd.Shutdown()
-	time.Sleep(haltDelay)
-	m.cut()
-	return true
+	m.Boot()
 }
 
 // Crash takes the power away at once: nothing is stopped in order.
 func (m *Machine) Crash() {
 	m.mu.Lock()
+	m.plan = nil
 	if !m.on {
+		m.busy = false
 		m.mu.Unlock()
 		return
 	}
 	m.busy = true
 	m.mu.Unlock()
 	m.cut()
+}
+
+// Reset crashes the machine and boots it again, in the background.
+func (m *Machine) Reset() {
+	m.Crash()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.carryOut(&plan{"reboot", off, time.Now().Add(bootDelay)})
 }
 
 func (m *Machine) cut() {
@@ -130,6 +207,14 @@ func (m *Machine) cut() {
 func (m *Machine) Resume() error {
 	m.mu.Lock()
 	on, booted := m.on, m.bootedAt
+	if m.plan != nil {
+		// only when what is on is on again
+		defer func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.carryOut(m.plan)
+		}()
+	}
 	m.mu.Unlock()
 	if !on {
 		return nil

@@ -64,3 +64,24 @@ func groupsOf(files kernel.Files, user string) []int {
 	}
 	return l
 }
+
+// ReadsJournal says whether a user may read the system's journal: root, and members of the groups adm and systemd-journal.
+func (m *Machine) ReadsJournal(c kernel.Credential) bool {
+	if c.UID == 0 {
+		return true
+	}
+	b, err := m.Files(kernel.Root).ReadFile("/etc/group")
+	if err != nil {
+		return false
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		f := strings.Split(line, ":")
+		if len(f) != 4 || f[0] != "adm" && f[0] != "systemd-journal" {
+			continue
+		}
+		if gid, err := strconv.Atoi(f[2]); err == nil && (gid == c.GID || slices.Contains(c.Groups, gid)) {
+			return true
+		}
+	}
+	return false
+}

@@ -91,8 +91,32 @@ func (m *Manager) Booting() bool {
 	return m.booting
 }
 
-// wanted lists the units that a target wants by links, and by its own file.
+// wanted lists the units that a target, and the targets that its file wants, pull in by links.
 func (m *Manager) wanted(target string) []string {
+	seen := map[string]bool{}
+	var l []string
+	var visit func(string)
+	visit = func(t string) {
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		l = append(l, m.links(t)...)
+		if d, ok := read(m.cfg.Files, t); ok {
+			for _, dep := range append(d.words("Unit", "Wants"), d.words("Unit", "Requires")...) {
+				if strings.HasSuffix(dep, ".target") {
+					visit(dep)
+				}
+			}
+		}
+	}
+	visit(target)
+	slices.Sort(l)
+	return slices.Compact(l)
+}
+
+// links lists the units that stand in a target's directories of links.
+func (m *Manager) links(target string) []string {
 	var l []string
 	for _, dir := range searchPath {
 		for _, kind := range []string{".wants", ".requires"} {
@@ -105,15 +129,7 @@ func (m *Manager) wanted(target string) []string {
 			}
 		}
 	}
-	if d, ok := read(m.cfg.Files, target); ok {
-		for _, dep := range append(d.words("Unit", "Wants"), d.words("Unit", "Requires")...) {
-			if strings.HasSuffix(dep, ".target") {
-				l = append(l, m.wanted(dep)...)
-			}
-		}
-	}
-	slices.Sort(l)
-	return slices.Compact(l)
+	return l
 }
 
 // Shutdown stops all services, the last started first.

@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
+
+	"ckadrill/sim/kernel"
 )
 
 const etc = "/etc/systemd/system"
@@ -20,6 +23,8 @@ func (m *Manager) fileState(name string) string {
 		return "masked"
 	case path.Base(d.Fragment) != name:
 		return "alias"
+	case !inSearchPath(d.Fragment):
+		return "linked"
 	case len(enabledLinks(m.cfg.Files, name)) > 0:
 		return "enabled"
 	}
@@ -39,6 +44,23 @@ func (m *Manager) FileState(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fileState(name)
+}
+
+// noInstallInfo is what systemctl says about a unit without an [Install] section.
+var noInstallInfo = []string{
+	"The unit files have no installation config (WantedBy=, RequiredBy=, Also=,",
+	"Alias= settings in the [Install] section, and DefaultInstance= for template",
+	"units). This means they are not meant to be enabled or disabled using systemctl.",
+	" ",
+	"Possible reasons for having this kind of units are:",
+	"• A unit may be statically enabled by being symlinked from another unit's",
+	"  .wants/ or .requires/ directory.",
+	"• A unit's purpose may be to act as a helper for some other unit which has",
+	"  a requirement dependency on it.",
+	"• A unit may be started when needed via activation (socket, path, timer,",
+	"  D-Bus, udev, scripted systemctl call, ...).",
+	"• In case of template units, the unit is meant to be enabled with some",
+	"  instance name specified.",
 }
 
 // Enable makes the links of a unit's [Install] section and returns the lines that systemctl prints.
@@ -70,21 +92,7 @@ func (m *Manager) Enable(name string) ([]string, error) {
 		add(path.Join(etc, t+".requires", name))
 	}
 	if len(order) == 0 {
-		return []string{
-			"The unit files have no installation config (WantedBy=, RequiredBy=, Also=,",
-			"Alias= settings in the [Install] section, and DefaultInstance= for template",
-			"units). This means they are not meant to be enabled or disabled using systemctl.",
-			" ",
-			"Possible reasons for having this kind of units are:",
-			"• A unit may be statically enabled by being symlinked from another unit's",
-			"  .wants/ or .requires/ directory.",
-			"• A unit's purpose may be to act as a helper for some other unit which has",
-			"  a requirement dependency on it.",
-			"• A unit may be started when needed via activation (socket, path, timer,",
-			"  D-Bus, udev, scripted systemctl call, ...).",
-			"• In case of template units, the unit is meant to be enabled with some",
-			"  instance name specified.",
-		}, nil
+		return noInstallInfo, nil
 	}
 	var said []string
 	for _, l := range order {
@@ -113,7 +121,9 @@ func (m *Manager) Disable(name string) ([]string, error) {
 			links = append(links, path.Join(etc, a))
 		}
 	}
-	slices.Sort(links)
+	if len(links)+len(d.words("Install", "WantedBy"))+len(d.words("Install", "RequiredBy"))+len(d.words("Install", "Alias")) == 0 {
+		return noInstallInfo, nil
+	}
 	var said []string
 	for _, l := range links {
 		if err := m.cfg.Files.Remove(l); err != nil {
@@ -153,4 +163,50 @@ func (m *Manager) Unmask(name string) ([]string, error) {
 		return nil, &Error{"Failed to unmask unit: " + strerror(reason(err)), 1}
 	}
 	return []string{fmt.Sprintf("Removed \"%s\".", link)}, nil
+}
+
+func inSearchPath(file string) bool {
+	for _, dir := range searchPath {
+		if strings.HasPrefix(file, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// SetDefault makes a target what the machine boots into, and returns the lines that systemctl prints.
+func (m *Manager) SetDefault(target string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, found := read(m.cfg.Files, target)
+	if !found {
+		return nil, &Error{fmt.Sprintf("Failed to set default target: Unit file %s does not exist.", target), 1}
+	}
+	link := path.Join(etc, "default.target")
+	var said []string
+	if m.cfg.Files.Remove(link) == nil {
+		said = append(said, fmt.Sprintf("Removed \"%s\".", link))
+	}
+	if err := m.cfg.Files.Symlink(d.Fragment, link); err != nil {
+		return said, &Error{"Failed to set default target: " + strerror(reason(err)), 1}
+	}
+	return append(said, fmt.Sprintf("Created symlink %s → %s.", link, d.Fragment)), nil
+}
+
+// Read reads a unit's files as they are now. Found is false where there is neither a file nor a mask.
+func Read(files kernel.Files, name string) (d *Definition, found bool) { return read(files, name) }
+
+// Dependencies lists what a unit pulls in, by its file and by links, in order of names.
+func (m *Manager) Dependencies(name string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var l []string
+	if d, found := read(m.cfg.Files, name); found {
+		for _, k := range []string{"Wants", "Requires", "Requisite", "BindsTo"} {
+			l = append(l, d.words("Unit", k)...)
+		}
+	}
+	l = append(l, m.links(name)...)
+	slices.Sort(l)
+	return slices.Compact(l)
 }

@@ -45,6 +45,7 @@ type unit struct {
 	starts     []time.Time // of the start limit's period
 	restartAt  time.Time   // when an automatic restart is due
 	invocation string
+	peak       int64 // most memory that was seen
 	version    uint64
 
 	abortWait chan struct{} // closed to call off a pending restart
@@ -146,7 +147,7 @@ type Status struct {
 	Restarts            int
 	NeedReload          bool
 	Invocation          string
-	Memory              int64         // bytes that the processes hold
+	Memory, MemoryPeak  int64         // bytes that the processes hold
 	CPU                 time.Duration // that the unit has used since it was started
 	// Entered and left states.
 	ActiveEnter, ActiveExit, InactiveEnter, InactiveExit time.Time
@@ -204,6 +205,8 @@ func (m *Manager) Status(name string) Status {
 		s.Memory += max(p.Memory(), processMemory)
 		s.CPU += p.CPU() + execTime
 	}
+	u.peak = max(u.peak, s.Memory)
+	s.MemoryPeak = u.peak
 	return s
 }
 

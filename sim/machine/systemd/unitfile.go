@@ -199,6 +199,12 @@ func (d *Definition) get(section, key, def string) string {
 	return def
 }
 
+// Get is the last value of a key, or def.
+func (d *Definition) Get(section, key, def string) string { return d.get(section, key, def) }
+
+// All are the values of a key that holds a list; an empty assignment resets what came before.
+func (d *Definition) All(section, key string) []string { return d.all(section, key) }
+
 // words returns the names in all values of a key that holds a list of units.
 func (d *Definition) words(section, key string) []string {
 	var l []string
