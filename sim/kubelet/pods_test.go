@@ -203,7 +203,7 @@ func init() {
 		}
 		// Edited it is replaced.
 		b.write(file, strings.Replace(manifest, "name: web}", "name: web, labels: {a: b}}", 1))
-		time.Sleep(45 * time.Second)
+		time.Sleep(100 * time.Second) // the old one must be gone first, which the new one looks for every ten seconds
 		edited := b.pod("web-cka-w1")
 		if edited.Labels["a"] != "b" || edited.Status.Phase != v1.PodRunning || edited.Status.ContainerStatuses[0].ContainerID == first.Status.ContainerStatuses[0].ContainerID {
 			return fmt.Errorf("it was not replaced: %v %+v", edited.Labels, edited.Status)
