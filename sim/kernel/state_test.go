@@ -97,6 +97,28 @@ func TestRandomStreamsSurviveAThaw(t *testing.T) {
 	})
 }
 
+func TestReseedDrawsNothingTwice(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
+		w := NewWorld(42)
+		first := w.UUID("pods")
+		w.Reseed(42)
+		second := w.UUID("pods")
+		if second == first {
+			t.Error("an id was drawn twice")
+		}
+		all := Parts{}
+		w.Freeze(NewRecorder(nil)).Apply(all)
+		want, other := w.UUID("pods"), w.UUID("other")
+		w2 := NewWorld(0)
+		if err := w2.Thaw(all); err != nil {
+			t.Fatal(err)
+		}
+		if w2.UUID("pods") != want || w2.UUID("other") != other {
+			t.Error("a thaw changes the streams")
+		}
+	})
+}
+
 func TestTraceSurvivesAThaw(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
 		w := NewWorld(1)

@@ -25,6 +25,7 @@ type World struct {
 	Outside func(name string, payload []byte) ([]byte, error)
 
 	seed      uint64
+	salt      string // of the random streams, see Reseed
 	processes processSet
 	version   atomic.Uint64
 
@@ -91,7 +92,7 @@ func (w *World) source(name string) *source {
 	if !ok {
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], w.seed)
-		s = &source{c: rand.NewChaCha8(sha256.Sum256(append(b[:], name...)))}
+		s = &source{c: rand.NewChaCha8(sha256.Sum256(append(b[:], w.salt+name...)))}
 		w.sources[name] = s
 	}
 	return s
@@ -106,10 +107,11 @@ func (w *World) UUID(name string) string {
 }
 
 // Reseed gives the world another seed: what is drawn from now on comes from it. A world that was thawed from a state that
-// many share gets its own this way.
+// many share gets its own this way. The streams differ from those that the state was made with, also for an equal seed: no
+// id is drawn twice.
 func (w *World) Reseed(seed uint64) {
 	w.mu.Lock()
-	w.seed = seed
+	w.seed, w.salt = seed, "reseeded/"
 	w.sources = map[string]*source{}
 	w.mu.Unlock()
 	seedUpstream(w)
@@ -121,6 +123,7 @@ type worldState struct{ w *World }
 type frozenWorld struct {
 	Date    time.Time
 	Seed    uint64
+	Salt    string
 	Sources []frozenSource // sorted, so that equal states are equal bytes
 }
 
@@ -131,7 +134,7 @@ type frozenSource struct {
 
 func (s worldState) Freeze(snap *Snapshot) {
 	snap.Put("state", 0, func() []byte {
-		f := frozenWorld{Date: time.Now().UTC(), Seed: s.w.seed}
+		f := frozenWorld{Date: time.Now().UTC(), Seed: s.w.seed, Salt: s.w.salt}
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()
 		for _, n := range slices.Sorted(maps.Keys(s.w.sources)) {
@@ -154,7 +157,7 @@ func (s worldState) Thaw(parts Parts) error {
 	if err := Decode(b, &f); err != nil {
 		return err
 	}
-	s.w.seed = f.Seed
+	s.w.seed, s.w.salt = f.Seed, f.Salt
 	for _, x := range f.Sources {
 		src := s.w.source(x.Name)
 		if err := src.c.UnmarshalBinary(x.State); err != nil {

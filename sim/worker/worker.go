@@ -29,6 +29,11 @@ type Assemble func(w *kernel.World, b *wire.Boot) (World, error)
 // stallLimit is how long of the host's time simulated time may stand still while something runs.
 const stallLimit = 20 * time.Second
 
+// warmUp is how long before its date a thawed world starts. In it servers begin to listen, caches fill and the kubelets see
+// their Pods again, so that at the date all is as it was; nothing of it shows, and programs that count their time go on where
+// they were.
+const warmUp = 3 * time.Second
+
 // Main serves the front over a pair of pipes. It does not return.
 func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 	conn := wire.NewConn(in, out)
@@ -47,26 +52,32 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 	if err := prepare(b); err != nil {
 		fail(err)
 	}
+	start := b.Date
 	if b.Parts != nil {
 		date, err := kernel.DateOf(b.Parts)
 		if err != nil {
 			fail(err)
 		}
-		b.Date = date
+		b.Date, start = date, date.Add(-warmUp)
 	}
 	dog := kernel.NewWatchdog(stallLimit, func(text string) { box.send(wire.Event{Stall: &wire.Stall{Text: text}}) })
 	s := &server{box: box, gate: kernel.NewGate(dog), runs: map[int]*run{}, questions: map[int]*question{}}
 	s.pacer = newPacer(s.gate)
 	idle := make(chan struct{})
 	go s.receive(conn)
-	kernel.Run(b.Seed, b.Date, func(w *kernel.World) int {
+	kernel.Run(b.Seed, start, func(w *kernel.World) int {
 		dog.Watch()
 		s.w, s.rec = w, kernel.NewRecorder(known)
 		s.listen()
 		exit := 0
 		booted := make(chan struct{})
 		var err error
-		go func() { defer close(booted); s.world, err = assemble(w, b) }()
+		go func() {
+			defer close(booted)
+			if s.world, err = assemble(w, b); err == nil {
+				time.Sleep(time.Until(b.Date))
+			}
+		}()
 		s.gate.When(booted, kernel.Freely, func() {
 			if err != nil {
 				box.send(wire.Event{Fail: &wire.Fail{Text: err.Error()}})
