@@ -64,6 +64,7 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 		}
 		c.connect(x, netip.PrefixFrom(m.Address, gateway.Bits()))
 		runtime.New(x, runtime.Options{Version: containerdVersion(spec)})
+		kubelet.Install(x.Host())
 		c.machines = append(c.machines, x)
 	}
 	c.shells = newShells(c)
