@@ -74,11 +74,22 @@ func (sh *Shell) print(what, s string) int {
 }
 
 func builtinEcho(sh *Shell, args []string) int {
-	newline, expand := true, sh.shopt["xpg_echo"] || sh.style == dashStyle
+	s, newline := echoText(args, sh.shopt["xpg_echo"] || sh.style == dashStyle, sh.style == dashStyle)
+	if newline {
+		s += "\n"
+	}
+	return sh.print("echo", s)
+}
+
+// Echo is what echo(1) prints for its arguments, and whether a newline follows.
+func Echo(args []string) (s string, newline bool) { return echoText(args, false, false) }
+
+func echoText(args []string, expand, onlyN bool) (s string, newline bool) {
+	newline = true
 options:
 	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
 		for _, c := range args[0][1:] {
-			if c != 'n' && (c != 'e' && c != 'E' || sh.style == dashStyle) {
+			if c != 'n' && (c != 'e' && c != 'E' || onlyN) {
 				break options
 			}
 		}
@@ -94,16 +105,12 @@ options:
 		}
 		args = args[1:]
 	}
-	s := strings.Join(args, " ")
+	s = strings.Join(args, " ")
 	if expand {
 		out, stop := unescape(s, echoE)
-		s = out
-		newline = newline && !stop
+		return out, newline && !stop
 	}
-	if newline {
-		s += "\n"
-	}
-	return sh.print("echo", s)
+	return s, newline
 }
 
 func builtinCd(sh *Shell, args []string) int {

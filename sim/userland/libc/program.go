@@ -26,6 +26,8 @@ type Prog struct {
 	Status int
 	// FailStatus is what [Prog.Fail] sets, 1 unless changed.
 	FailStatus int
+	// Busybox says that the program speaks as busybox's applet does.
+	Busybox bool
 }
 
 // startCost is the simulated time that loading and starting a program takes. Without it an endless loop of commands
@@ -33,12 +35,17 @@ type Prog struct {
 const startCost = time.Millisecond
 
 // Main makes a program out of a function that returns the exit status.
-func Main(name string, run func(c *Prog) int) kernel.Program {
+func Main(name string, run func(c *Prog) int) kernel.Program { return program(name, false, run) }
+
+// Applet is [Main] for busybox's variant of a program.
+func Applet(name string, run func(c *Prog) int) kernel.Program { return program(name, true, run) }
+
+func program(name string, busybox bool, run func(c *Prog) int) kernel.Program {
 	return func(p *kernel.Process) int {
 		if p.Sleep(p.ConsumeLag(startCost)) != nil {
 			return 1
 		}
-		c := &Prog{Process: p, Name: name, Out: bufio.NewWriterSize(p.Stdout, 32<<10), FailStatus: 1}
+		c := &Prog{Process: p, Name: name, Out: bufio.NewWriterSize(p.Stdout, 32<<10), FailStatus: 1, Busybox: busybox}
 		if len(p.Argv) > 1 {
 			c.Args = p.Argv[1:]
 		}
@@ -175,17 +182,49 @@ func (c *Prog) StartChild(argv []string, change func(*kernel.Spec)) (*kernel.Pro
 	p, err := Exec(c.World(), c.Host(), s)
 	if err != nil {
 		if errors.Is(err, syscall.ENOENT) {
-			c.Fail("%s: %s", Quote(argv[0]), Strerror(err))
+			c.Fail("%s: %s", c.Quote(argv[0]), Strerror(err))
 			return nil, 127
 		}
-		c.Fail("%s: %s", Quote(argv[0]), Strerror(err))
+		c.Fail("%s: %s", c.Quote(argv[0]), Strerror(err))
 		return nil, 126
 	}
 	return p, 0
 }
 
-// Quote is a word in single quotes, as GNU programs quote file names in messages.
-func Quote(s string) string { return "'" + s + "'" }
+// Replace is execvp(3): another program takes this one's place in its process; change may alter its [kernel.Spec]. It returns
+// the new program's exit status, or, when there is none, says so and returns what env(1) and its like exit with.
+func (c *Prog) Replace(argv []string, change func(*kernel.Spec)) int {
+	c.Out.Flush()
+	s := kernel.Spec{Argv: argv, Env: c.Environ(), Dir: c.Dir(), Files: c.Files, Stdin: c.Stdin, Stdout: Unwrap(c.Stdout), Stderr: Unwrap(c.Stderr)}
+	if change != nil {
+		change(&s)
+	}
+	main, err := find(c.World(), &s)
+	if err != nil {
+		c.FailStatus = 126
+		if errors.Is(err, syscall.ENOENT) {
+			c.FailStatus = 127
+		}
+		if c.Busybox {
+			return c.Fail("can't execute '%s': %s", argv[0], Strerror(err))
+		}
+		return c.Fail("%s: %s", c.Quote(argv[0]), Strerror(err))
+	}
+	c.Process.Exec(s)
+	return main(c.Process)
+}
+
+// Relay passes the signals that ask a program to end on to its child, and waits for that.
+func (c *Prog) Relay(child *kernel.Process) kernel.Status {
+	for _, s := range []kernel.Signal{kernel.SIGINT, kernel.SIGTERM, kernel.SIGHUP, kernel.SIGQUIT, kernel.SIGUSR1, kernel.SIGUSR2} {
+		c.Notify(s, func() {
+			if s != kernel.SIGINT || c.TTY == nil { // a terminal's Ctrl-C reaches the child by itself
+				child.Signal(s)
+			}
+		})
+	}
+	return child.Wait()
+}
 
 // Unwrap is the stream that the parent gave to a process, which lives on when the process has ended.
 func Unwrap(w io.Writer) io.Writer {
@@ -198,6 +237,15 @@ func Unwrap(w io.Writer) io.Writer {
 // Exec finds s.Argv[0] on the PATH of s.Env and starts it. A file that is executable but neither a program nor a script
 // with a #! line is run by /bin/sh, as execvp(3) does.
 func Exec(w *kernel.World, h *kernel.Host, s kernel.Spec) (*kernel.Process, error) {
+	main, err := find(w, &s)
+	if err != nil {
+		return nil, err
+	}
+	return h.Processes.Start(s, main), nil
+}
+
+// find finds the program of s.Argv[0] and changes s.Argv to what it gets.
+func find(w *kernel.World, s *kernel.Spec) (kernel.Program, error) {
 	pathList := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	for _, kv := range s.Env {
 		if len(kv) > 5 && kv[:5] == "PATH=" {
@@ -212,6 +260,10 @@ func Exec(w *kernel.World, h *kernel.Host, s kernel.Spec) (*kernel.Process, erro
 	if err != nil {
 		return nil, err
 	}
+	return load(w, s, name)
+}
+
+func load(w *kernel.World, s *kernel.Spec, name string) (kernel.Program, error) {
 	main, argv, err := w.Load(s.Files, name, s.Argv)
 	if errors.Is(err, kernel.ErrNoExec) {
 		argv = append([]string{"/bin/sh", name}, s.Argv[1:]...)
@@ -221,6 +273,15 @@ func Exec(w *kernel.World, h *kernel.Host, s kernel.Spec) (*kernel.Process, erro
 		return nil, err
 	}
 	s.Argv = argv
+	return main, nil
+}
+
+// ExecFile starts the program of a file, whatever s.Argv[0] says: a login shell is named "-bash".
+func ExecFile(w *kernel.World, h *kernel.Host, file string, s kernel.Spec) (*kernel.Process, error) {
+	main, err := load(w, &s, file)
+	if err != nil {
+		return nil, err
+	}
 	return h.Processes.Start(s, main), nil
 }
 

@@ -123,17 +123,22 @@ func (r *Reader) Close() error {
 
 // Write implements io.Writer. It waits while the pipe is full.
 func (w *Writer) Write(p []byte) (int, error) {
+	n, err := w.write(p)
+	if err == syscall.EPIPE {
+		if cur := kernel.Current(); cur != nil && cur != w.b.owner {
+			cur.Signal(kernel.SIGPIPE) // by default this does not return
+		}
+	}
+	return n, err
+}
+
+func (w *Writer) write(p []byte) (int, error) {
 	b := w.b
 	n := 0
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(p) > 0 {
 		if b.readers == 0 {
-			if cur := kernel.Current(); cur != nil && cur != b.owner {
-				b.mu.Unlock()
-				cur.Signal(kernel.SIGPIPE) // by default this does not return
-				b.mu.Lock()
-			}
 			return n, syscall.EPIPE
 		}
 		if room := Capacity - len(b.data); room > 0 {

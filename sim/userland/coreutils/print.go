@@ -1,0 +1,93 @@
+package coreutils
+
+import (
+	"strings"
+
+	"ckadrill/sim/userland/bash"
+	"ckadrill/sim/userland/libc"
+)
+
+func trueCommand(c *libc.Prog) int { return 0 }
+
+func falseCommand(c *libc.Prog) int { return 1 }
+
+func echo(c *libc.Prog) int {
+	s, newline := bash.Echo(c.Args)
+	c.Out.WriteString(s)
+	if newline {
+		c.Out.WriteByte('\n')
+	}
+	return 0
+}
+
+func printf(c *libc.Prog) int {
+	args := c.Args
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return c.MissingOperand()
+	}
+	out, errs := bash.Printf(args[0], args[1:], c.StartTime())
+	c.Out.WriteString(out)
+	for _, e := range errs {
+		c.Fail("%s", e)
+	}
+	return c.Status
+}
+
+func test(c *libc.Prog) int {
+	args := c.Args
+	if end := map[string]string{"[": "]", "[[": "]]"}[c.Name]; end != "" {
+		if len(args) == 0 || args[len(args)-1] != end {
+			c.Warn("missing %s", c.Quote(end))
+			return 2
+		}
+		args = args[:len(args)-1]
+	}
+	yes, err := bash.Test(args, func(op, s string) (bool, error) {
+		switch op {
+		case "-n":
+			return s != "", nil
+		case "-z":
+			return s == "", nil
+		case "-t":
+			streams := map[string]any{"0": c.Stdin, "1": c.Stdout, "2": c.Stderr}
+			return c.IsTerminal(streams[s]), nil
+		}
+		if s != "" {
+			s = c.Path(s)
+		}
+		return bash.FileTest(c.Process, c.Files, op, s)
+	}, func(op, a, b string) bool { return bash.FileCompare(c.Files, op, c.Path(a), c.Path(b)) })
+	if err != nil {
+		text := err.Error()
+		if s, ok := strings.CutSuffix(text, ": integer expression expected"); ok && !c.Busybox {
+			text = "invalid integer " + c.Quote(s)
+		}
+		c.Warn("%s", text)
+		return 2
+	}
+	if yes {
+		return 0
+	}
+	return 1
+}
+
+func yes(c *libc.Prog) int {
+	line := "y\n"
+	if len(c.Args) > 0 {
+		line = strings.Join(c.Args, " ") + "\n"
+	}
+	block := []byte(strings.Repeat(line, max(1, 8192/len(line))))
+	for c.Alive() {
+		if _, err := c.Stdout.Write(block); err != nil {
+			return 1
+		}
+		// A reader that never stops must not hold the world.
+		if c.Wait(pace) != nil {
+			return 1
+		}
+	}
+	return 0
+}
