@@ -27,7 +27,7 @@ var directories = map[string]fs.FileMode{
 }
 
 // programs are the executables of systemd and OpenSSH; those of other packages are installed by who provides them.
-var programs = []string{"/usr/bin/systemctl", "/usr/bin/journalctl", "/usr/sbin/sshd"}
+var programs = []string{"/usr/bin/systemctl", "/usr/bin/journalctl", "/usr/bin/ssh", "/usr/bin/scp", "/usr/sbin/sshd"}
 
 // candidate is the user that a drill is solved as.
 const candidateUID = 1000
