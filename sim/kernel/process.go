@@ -339,6 +339,13 @@ func (p *Process) Value(key any) any {
 	return p.values[key]
 }
 
+// SetTitle replaces the command line that others see, as setproctitle(3) does. The name stays.
+func (p *Process) SetTitle(argv ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Argv = argv
+}
+
 // Name is the program's short name, as ps -o comm shows it.
 func (p *Process) Name() string {
 	p.mu.Lock()

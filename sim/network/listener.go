@@ -122,6 +122,15 @@ func (f *Fabric) adopt(c *Conn, p *kernel.Process) bool {
 	return ok
 }
 
+// Pass gives the connection to another process of the machine, as a child inherits it of a server that forks. It returns
+// false, and closes the connection, if that process has ended.
+func (c *Conn) Pass(p *kernel.Process) bool {
+	c.p.f.mu.Lock()
+	c.p.f.disown(c.owner, c)
+	c.p.f.mu.Unlock()
+	return c.p.f.adopt(c, p)
+}
+
 // Close implements [net.Listener]. Connections that wait to be accepted are reset.
 func (l *Listener) Close() error {
 	waiting, was := l.close()
