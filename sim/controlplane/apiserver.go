@@ -35,6 +35,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
@@ -55,6 +56,8 @@ type apiServer struct {
 	loopback *loopback
 	etcd     *etcdConnection
 	listener *facade
+	// reconciler keeps this apiserver's address in the kubernetes Service.
+	reconciler reconcilers.EndpointReconciler
 }
 
 // runAPIServer is the program kube-apiserver.
@@ -136,6 +139,7 @@ func (s *apiServer) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.reconciler = kube.Extra.EndpointReconcilerConfig.Reconciler
 	stopReloadersWith(s.p)
 	aggregator, err := app.CreateServerChain(completed)
 	if err != nil {
@@ -279,6 +283,18 @@ func (s *apiServer) serve(ctx context.Context, g *genericapiserver.GenericAPISer
 	// Upstream's own server gets a listener on which nobody ever calls, and ends it when it is time.
 	g.SecureServingInfo = &genericapiserver.SecureServingInfo{Listener: s.listener}
 	defer s.etcd.close()
+	// A killed process cannot run its shutdown to the end: the hooks wait for an etcd that it no longer reaches. What they
+	// wait for is taken from them; that they fail no longer matters.
+	s.p.OnExit(func() {
+		go func() {
+			defer func() { _ = recover() }() // it may be destroyed already
+			if s.reconciler != nil {
+				s.reconciler.Destroy()
+			}
+			g.Destroy()
+			s.etcd.close()
+		}()
+	})
 	return run(ctx)
 }
 

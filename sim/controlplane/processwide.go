@@ -9,6 +9,9 @@ import (
 	"ckadrill/sim/kernel"
 
 	"github.com/fsnotify/fsnotify"
+	"go.etcd.io/etcd/client/pkg/v3/logutil"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	_ "google.golang.org/grpc" // whose channel numbers are reset
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -31,9 +34,11 @@ import (
 //   - grpc numbers channels per host process (restartChannelNumbers);
 //   - the default warning handler prints to the host's standard error: the control plane's clients have none;
 //   - the attach/detach controller's reconciler looks every 100 ms, 36,000 times an idle hour: every second is enough;
+//   - etcd's clients log to the host's standard error in JSON: to the process's (processStderr);
 //   - file watchers: the fsnotify of this binary asks private.
 func tame(*kernel.World) {
 	fsnotify.Source = watchPrivate
+	etcdClientLogger = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(logutil.DefaultZapLoggerConfig.EncoderConfig), processStderr{}, zap.InfoLevel), zap.AddCaller()).Named("etcd-client")
 	attachdetach.DefaultTimerConfig.ReconcilerLoopPeriod = time.Second
 	setVersion(DefaultVersion)
 	transport.DialerStopCh = wait.NeverStop
@@ -91,3 +96,18 @@ var channelNumber struct{ id int64 }
 
 // restartChannelNumbers gives the process's first etcd channel the number 1 in grpc's log lines, as in a process of its own.
 func restartChannelNumbers() { channelNumber.id = 0 }
+
+//go:linkname etcdClientLogger k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ClientLogger
+var etcdClientLogger *zap.Logger
+
+// processStderr is the standard error of the process that writes to it.
+type processStderr struct{}
+
+func (processStderr) Write(b []byte) (int, error) {
+	if p := kernel.Current(); p != nil && p.Alive() {
+		return p.Stderr.Write(b)
+	}
+	return len(b), nil
+}
+
+func (processStderr) Sync() error { return nil }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,9 +28,9 @@ func restartsDoNotLeak(w *kernel.World) error {
 	}
 	m := newTestMachine(w)
 	m.startEtcd()
-	_, admin := m.admin()
 	var first uint64
 	for i := range n {
+		client, admin := m.admin()
 		log := &logBuffer{}
 		l := newLap()
 		p := m.start(log, append([]string{"kube-apiserver"}, strings.Fields(flagsAPIServer)...)...)
@@ -45,6 +46,7 @@ func restartsDoNotLeak(w *kernel.World) error {
 		if _, err := admin.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{}); err == nil {
 			return fmt.Errorf("a dead apiserver answers")
 		}
+		client.Signal(kernel.SIGKILL)
 		end := log.String()
 		time.Sleep(5 * time.Minute)
 		if log.String() != end {
@@ -56,13 +58,17 @@ func restartsDoNotLeak(w *kernel.World) error {
 		if i == 0 {
 			first = ms.HeapAlloc
 		}
+		if file := os.Getenv("CKADRILL_TEST_STACKS"); i == n-1 && file != "" {
+			b := make([]byte, 64<<20)
+			os.WriteFile(file, b[:runtime.Stack(b, true)], 0o600)
+			if f, err := os.Create(file + ".heap"); err == nil {
+				pprof.WriteHeapProfile(f)
+				f.Close()
+			}
+		}
 		if i == n-1 && ms.HeapAlloc > 2*first {
 			return fmt.Errorf("the heap grew from %d to %d MiB", first>>20, ms.HeapAlloc>>20)
 		}
-	}
-	if file := os.Getenv("CKADRILL_TEST_STACKS"); file != "" {
-		b := make([]byte, 64<<20)
-		os.WriteFile(file, b[:runtime.Stack(b, true)], 0o600)
 	}
 	return nil
 }
