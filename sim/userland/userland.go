@@ -3,6 +3,7 @@ package userland
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -47,6 +48,11 @@ func Install(files kernel.Files, set string) error {
 			dir = "/usr/sbin/"
 		}
 		if err := files.WriteFile(dir+n, kernel.Executable(n), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, n := range []string{"sudo", "su", "mount", "umount", "passwd"} {
+		if err := files.Chmod("/usr/bin/"+n, fs.ModeSetuid|0o755); err != nil {
 			return err
 		}
 	}

@@ -107,11 +107,22 @@ func (d *daemon) plain(severity byte, file string, line int, format string, a ..
 	fmt.Fprintf(d.Log, "%c%s %7d %s:%d] %s\n", severity, time.Now().UTC().Format("0102 15:04:05.000000"), d.OwnPID(), file, line, fmt.Sprintf(format, a...))
 }
 
+// again repeats a step of the start for a daemon that is resumed: it had come past it before, so what fails now is only not
+// there again yet.
+func again[T any](d *daemon, step func() (T, error)) (T, error) {
+	for {
+		v, err := step()
+		if err == nil || !d.Resumed() || d.Sleep(200*time.Millisecond) != nil {
+			return v, err
+		}
+	}
+}
+
 // run is the daemon's life, in the order of flannel's main.go.
 func (d *daemon) run(ctx context.Context) int {
 	d.plain('I', "main.go", 211, "CLI flags config: {ipMasq:%v kubeSubnetMgr:%v iface:[%s] subnetFile:%s publicIP:%s kubeConfigFile:%s netConfPath:%s}", d.ipMasq, d.kubeSubnetMgr, d.iface, d.subnetFile,
 		d.publicIP, d.kubeconfig, d.netConfigPath)
-	nodes, err := d.connect(ctx)
+	nodes, err := again(d, func() (cache.SharedIndexInformer, error) { return d.connect(ctx) })
 	if err != nil {
 		d.plain('E', "main.go", 228, "Failed to create SubnetManager: %v", err)
 		return 1
@@ -131,7 +142,7 @@ func (d *daemon) run(ctx context.Context) int {
 	if d.conf.Backend.Type == "vxlan" {
 		d.plain('I', "vxlan.go", 141, "VXLAN config: VNI=%d Port=0 GBP=false Learning=false DirectRouting=false", d.conf.Backend.VNI)
 	}
-	mtu, err := d.register(ctx, nodes, link, public)
+	mtu, err := again(d, func() (int, error) { return d.register(ctx, nodes, link, public) })
 	if err != nil {
 		d.plain('E', "main.go", 359, "Error registering network: %v", err)
 		return 1
