@@ -1,13 +1,41 @@
-# Every build, test and run needs this flag: the kernel lets mutex waits count as idle (sim/kernel/idle.go), which
+# Every build, test and run needs -checklinkname=0: the kernel lets mutex waits count as idle (sim/kernel/idle.go), which
 # reaches into the Go runtime.
+GO      ?= go
 LDFLAGS := -checklinkname=0 -s -w
-GO := go
-BIN ?= bin/ckadrill
+export GOFLAGS := -ldflags=-checklinkname=0
+BIN     ?= bin/ckadrill
+DRILL   ?= kubelet-stopped
 
-.PHONY: run build test race bench soak fuzz preset
+# The rooms below the control plane: they build and test in seconds, also under the race detector.
+LOWER := ./sim/kernel ./sim/machine/... ./sim/network/... ./sim/etcd/... ./sim/userland/... ./sim/session ./sim/front ./sim/wire ./sim/worker ./scenarios ./grader ./shell/terminal
 
-run: build ## start the first drill
+.PHONY: help run build test race fuzz bench soak presets clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## start a drill; DRILL=name chooses another
 	./$(BIN) drill $(DRILL)
 
-build: ## build the binary; BIN=PATH says where
+build: ## build the binary; BIN=path says where
 	$(GO) build -trimpath -ldflags='$(LDFLAGS)' -o $(BIN) ./cmd/ckadrill
+
+test: ## run all tests
+	$(GO) vet ./...
+	$(GO) test ./...
+
+race: ## run the tests of the lower rooms under the race detector
+	$(GO) test -race $(LOWER)
+
+bench: ## measure speed and memory
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./cmd/ckadrill ./sim/controlplane ./sim/etcd ./sim/network
+
+fuzz: ## fuzz the parsers for a minute each
+	$(GO) test ./scenarios -run '^$$' -fuzz FuzzParse -fuzztime 60s
+
+presets: ## build the embedded clusters anew, by kubeadm's phases
+	$(GO) build -ldflags='$(LDFLAGS)' -o $(BIN) ./cmd/ckadrill
+	./$(BIN) preset sim/ready
+
+clean: ## remove what was built
+	rm -rf bin
