@@ -158,7 +158,7 @@ func (t *tool) statusOf(s systemd.Status) (cut bool) {
 
 func (t *tool) loaded(s systemd.Status) {
 	state := s.LoadState
-	if state == "not-found" || state == "bad-setting" {
+	if state == "not-found" || state == "bad-setting" || state == "error" {
 		state = t.color(red, state)
 	}
 	switch {

@@ -45,6 +45,12 @@ func newLab(w *kernel.World) *Machine {
 			return 0
 		}
 	})
+	w.Programs.Register("slow", func(p *kernel.Process) int { p.Sleep(10 * time.Second); return 0 })
+	w.Programs.Register("stubborn", func(p *kernel.Process) int {
+		p.Notify(kernel.SIGTERM, func() {})
+		<-p.Context().Done()
+		return 0
+	})
 	w.Programs.Register("bad", func(p *kernel.Process) int {
 		p.Sleep(time.Second)
 		b, _ := p.ReadFile("/etc/bad")
@@ -59,6 +65,8 @@ func newLab(w *kernel.World) *Machine {
 		"/usr/sbin/sshd":                       string(kernel.Executable("sshd")),
 		"/usr/bin/good":                        string(kernel.Executable("good")),
 		"/usr/bin/bad":                         string(kernel.Executable("bad")),
+		"/usr/bin/slow":                        string(kernel.Executable("slow")),
+		"/usr/bin/stubborn":                    string(kernel.Executable("stubborn")),
 		"/usr/lib/systemd/system/good.service": "[Unit]\nDescription=A good service\nDocumentation=https://example.org\n[Service]\nExecStart=/usr/bin/good\nRestart=always\nRestartSec=10\nStartLimitInterval=0\n[Install]\nWantedBy=multi-user.target\n",
 		"/usr/lib/systemd/system/good.service.d/10-args.conf": "[Service]\nEnvironment=\"A=a b\" \"B=b\"\nEnvironmentFile=-/etc/default/good\nExecStart=\nExecStart=/usr/bin/good $MORE ${A} \\\n  $NONE last\n",
 		"/etc/default/good":                   "MORE=\"--one --two=2\"\n",
@@ -269,6 +277,108 @@ func TestThawCarriesOnSilently(t *testing.T) {
 			t.Errorf("bad: %+v", st)
 		}
 	})
+}
+
+// thawAfter freezes a lab after a while, thaws it into another world, and runs f there.
+func thawAfter(t *testing.T, d time.Duration, units map[string]string, begin func(m *Machine), f func(m *Machine)) {
+	t.Helper()
+	parts := kernel.Parts{}
+	lab(t, func(w *kernel.World, m *Machine) {
+		for name, text := range units {
+			m.Files(kernel.Root).WriteFile("/etc/systemd/system/"+name, []byte(text), 0o644)
+		}
+		begin(m)
+		time.Sleep(d)
+		synctest.Wait()
+		w.Freeze(kernel.NewRecorder(nil)).Apply(parts)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		date, err := kernel.DateOf(parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(date))
+		w := kernel.NewWorld(0)
+		m := newLab(w)
+		defer m.Crash()
+		if err := w.Thaw(parts); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		f(m)
+	})
+}
+
+func TestThawInTheMiddleOfAJob(t *testing.T) {
+	state := func(m *Machine, unit string) string {
+		s := m.Systemd().Status(unit)
+		return s.Active + "/" + s.Sub + "/" + s.Result
+	}
+	background := func(f func() error) { go f() }
+	for name, c := range map[string]struct {
+		unit  string
+		begin func(m *Machine)
+		now   string
+		later string
+	}{
+		"waits for READY=1":  {"[Service]\nType=notify\nTimeoutStartSec=20\nExecStart=/usr/bin/good\n", func(m *Machine) { background(func() error { return m.Systemd().Start("x.service") }) }, "activating/start/success", "failed/failed/timeout"},
+		"runs ExecStartPre=": {"[Service]\nExecStartPre=-/usr/bin/slow\nExecStart=/usr/bin/good\n", func(m *Machine) { background(func() error { return m.Systemd().Start("x.service") }) }, "activating/start-pre/success", "active/running/success"},
+		"runs a oneshot":     {"[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/usr/bin/slow\n", func(m *Machine) { background(func() error { return m.Systemd().Start("x.service") }) }, "activating/start/success", "active/exited/success"},
+		"stops": {"[Service]\nTimeoutStopSec=20\nExecStart=/usr/bin/stubborn\n", func(m *Machine) {
+			m.Systemd().Start("x.service")
+			time.Sleep(time.Millisecond) // else it has no handler yet
+			background(func() error { return m.Systemd().Stop("x.service") })
+		}, "deactivating/stop-sigterm/success", "failed/failed/timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			thawAfter(t, 2*time.Second, map[string]string{"x.service": c.unit}, c.begin, func(m *Machine) {
+				synctest.Wait()
+				if got := state(m, "x.service"); got != c.now {
+					t.Errorf("after the thaw %s, not %s", got, c.now)
+				}
+				time.Sleep(time.Minute)
+				if got := state(m, "x.service"); got != c.later {
+					t.Errorf("later %s, not %s", got, c.later)
+				}
+			})
+		})
+	}
+}
+
+func TestThawRunsWhatWasStarted(t *testing.T) {
+	thawAfter(t, time.Second, nil, func(m *Machine) {
+		m.Systemd().Start("good.service")
+		// neither the new settings nor the missing program concern what runs already
+		m.Files(kernel.Root).WriteFile("/etc/default/good", []byte("MORE=--other\n"), 0o644)
+		m.Files(kernel.Root).Remove("/usr/bin/good")
+	}, func(m *Machine) {
+		p := m.Host().Processes.Find(m.Systemd().Status("good.service").MainPID)
+		if p == nil || p.CommandLine()[1] != "--one" || !p.Resumed() {
+			t.Errorf("%v", p)
+		}
+	})
+}
+
+func TestThawInTheMiddleOfAReboot(t *testing.T) {
+	for name, d := range map[string]time.Duration{"scheduled": time.Second, "stopping": 61 * time.Second, "off": 65 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			thawAfter(t, d, nil, func(m *Machine) {
+				m.Systemd().Enable("good.service")
+				m.Schedule("reboot", time.Now().Add(time.Minute))
+			}, func(m *Machine) {
+				boot := m.BootID()
+				time.Sleep(2 * time.Minute)
+				if m.BootID() == boot || !m.PoweredOn() || m.Systemd().Status("good.service").Active != systemd.Active {
+					t.Errorf("it did not come up again: on %v, %+v", m.PoweredOn(), m.Systemd().Status("good.service").Active)
+				}
+				if at := m.BootedAt().Format(time.TimeOnly); at != "10:01:10" && at != "10:01:11" { // the last second before it is off begins again
+					t.Errorf("it booted at %s", at)
+				}
+			})
+		})
+	}
 }
 
 func TestUsers(t *testing.T) {

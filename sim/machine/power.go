@@ -62,6 +62,8 @@ type plan struct {
 	Kind  string // reboot, poweroff or halt
 	Stage stage
 	At    time.Time // of the stage
+
+	dropped chan struct{} // closed when it is not the machine's plan any more
 }
 
 type stage int
@@ -86,7 +88,7 @@ func (m *Machine) Schedule(kind string, at time.Time) {
 	if !m.on || m.busy {
 		return
 	}
-	m.carryOut(&plan{kind, scheduled, at})
+	m.carryOut(&plan{Kind: kind, Stage: scheduled, At: at})
 }
 
 // CancelShutdown calls off a shutdown that is scheduled and has not begun.
@@ -94,13 +96,24 @@ func (m *Machine) CancelShutdown() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.plan != nil && m.plan.Stage == scheduled {
-		m.plan = nil
+		m.drop()
 	}
+}
+
+// drop gives up the machine's plan. Callers hold mu.
+func (m *Machine) drop() {
+	if m.plan != nil && m.plan.dropped != nil {
+		close(m.plan.dropped)
+	}
+	m.plan = nil
 }
 
 // carryOut makes a plan the machine's, and pursues it in the background. Callers hold mu.
 func (m *Machine) carryOut(p *plan) {
-	m.plan = p
+	if m.plan != p {
+		m.drop()
+	}
+	m.plan, p.dropped = p, make(chan struct{})
 	m.busy = p.Stage != scheduled
 	kernel.Outside(func() { m.pursue(p) })
 }
@@ -116,15 +129,23 @@ func (m *Machine) pursue(p *plan) {
 		p.Stage, p.At, m.busy = s, at, true
 		return true
 	}
+	wait := func(at time.Time) {
+		t := time.NewTimer(time.Until(at))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-p.dropped:
+		}
+	}
 	if p.Stage == scheduled {
-		time.Sleep(time.Until(p.At))
+		wait(p.At)
 		if !enter(stopping, time.Now()) {
 			return
 		}
 	}
 	if p.Stage == stopping {
 		m.systemd.Shutdown()
-		time.Sleep(haltDelay)
+		wait(time.Now().Add(haltDelay))
 		m.mu.Lock()
 		mine := m.plan == p
 		m.mu.Unlock()
@@ -134,7 +155,7 @@ func (m *Machine) pursue(p *plan) {
 		m.cut()
 		if p.Kind != "reboot" {
 			m.mu.Lock()
-			m.plan = nil
+			m.drop()
 			m.mu.Unlock()
 			return
 		}
@@ -142,13 +163,14 @@ func (m *Machine) pursue(p *plan) {
 			return
 		}
 	}
-	time.Sleep(time.Until(p.At))
+	wait(p.At)
 	m.mu.Lock()
 	if m.plan != p {
 		m.mu.Unlock()
 		return
 	}
-	m.plan, m.busy = nil, false
+	m.drop()
+	m.busy = false
 	m.mu.Unlock()
 	m.Boot()
 }
@@ -156,7 +178,7 @@ func (m *Machine) pursue(p *plan) {
 // Crash takes the power away at once: nothing is stopped in order.
 func (m *Machine) Crash() {
 	m.mu.Lock()
-	m.plan = nil
+	m.drop()
 	if !m.on {
 		m.busy = false
 		m.mu.Unlock()
@@ -172,7 +194,7 @@ func (m *Machine) Reset() {
 	m.Crash()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.carryOut(&plan{"reboot", off, time.Now().Add(bootDelay)})
+	m.carryOut(&plan{Kind: "reboot", Stage: off, At: time.Now().Add(bootDelay)})
 }
 
 func (m *Machine) cut() {

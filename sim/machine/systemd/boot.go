@@ -175,6 +175,8 @@ type frozenUnit struct {
 	Control             []Exec
 	Spent               time.Duration
 	Text                string
+	Step                int
+	Foreground          bool
 	Restarts            int
 	Starts              []time.Time
 	RestartAt           time.Time
@@ -195,8 +197,8 @@ func (m *Manager) Freeze(s *kernel.Snapshot) {
 	for _, n := range m.names() {
 		u := m.units[n]
 		s.Put(n, u.version, func() []byte {
-			b, err := kernel.Encode(frozenUnit{*u.def, u.active, u.sub, u.result, u.times, u.condition, u.main != nil, u.command, u.mainPID, u.mainStart, u.mainExit, u.status, u.control, u.spent,
-				u.text, u.restarts, u.starts, u.restartAt, u.invocation, u.stopping != nil})
+			b, err := kernel.Encode(frozenUnit{*u.def, u.active, u.sub, u.result, u.times, u.condition, u.main != nil && u.ended != nil, u.command, u.mainPID, u.mainStart, u.mainExit, u.status, u.control, u.spent,
+				u.text, u.step, u.foreground, u.restarts, u.starts, u.restartAt, u.invocation, u.stopping != nil})
 			if err != nil {
 				panic(err)
 			}
@@ -220,7 +222,7 @@ func (m *Manager) Thaw(parts kernel.Parts) error {
 			return fmt.Errorf("unit %s: %w", n, err)
 		}
 		u := &unit{name: n, def: &f.Definition, active: f.Active, sub: f.Sub, result: f.Result, times: f.Times, condition: f.Condition, command: f.Command, mainPID: f.MainPID, mainStart: f.MainStart,
-			mainExit: f.MainExit, status: f.Status, control: f.Control, spent: f.Spent, text: f.Text, restarts: f.Restarts, starts: f.Starts, restartAt: f.RestartAt, invocation: f.Invocation,
+			mainExit: f.MainExit, status: f.Status, control: f.Control, spent: f.Spent, text: f.Text, step: f.Step, foreground: f.Foreground, restarts: f.Restarts, starts: f.Starts, restartAt: f.RestartAt, invocation: f.Invocation,
 			version: m.cfg.World.Version()}
 		if f.Running {
 			u.ended = make(chan struct{}) // Resume starts it
@@ -285,17 +287,21 @@ func (m *Manager) Resume() error {
 	return nil
 }
 
-// carryOn goes on with a job that was under way at the freeze: a start begins again with its first command, a stop signals
+// handlerTime is what a program gets after a thaw to set its handlers, before the signal that it had got comes again.
+const handlerTime = 10 * time.Millisecond
+
+// carryOn goes on with a job that was under way at the freeze: a start begins again with the command that ran, a stop signals
 // again.
 func (m *Manager) carryOn(u *unit) {
 	if u.active == Activating {
-		m.launch(u)
+		m.perform(u, m.reenter)
 		return
 	}
 	m.mu.Lock()
 	j, main, ended := u.stopping, u.main, u.ended
 	m.mu.Unlock()
 	if main != nil {
+		time.Sleep(handlerTime)
 		m.terminate(u, ended)
 	}
 	m.sweep(u)

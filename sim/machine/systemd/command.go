@@ -107,6 +107,9 @@ func expand(w string, env []string) string {
 	return b.String()
 }
 
+// escapes are those of systemd.syntax(7) that are one letter.
+var escapes = map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', 's': ' ', '\\': '\\', '"': '"', '\'': '\''}
+
 // split splits into words, with single and double quotes and backslashes.
 func split(s string) ([]string, error) {
 	var words []string
@@ -119,14 +122,10 @@ func split(s string) ([]string, error) {
 		case c == '\\' && quote != '\'' && i+1 < len(s):
 			i++
 			in = true
-			switch s[i] {
-			case 'n':
-				b.WriteByte('\n')
-			case 't':
-				b.WriteByte('\t')
-			case 's':
-				b.WriteByte(' ')
-			default:
+			if e, ok := escapes[s[i]]; ok {
+				b.WriteByte(e)
+			} else { // kept as it is
+				b.WriteByte('\\')
 				b.WriteByte(s[i])
 			}
 		case quote != 0:

@@ -94,6 +94,8 @@ func (u *unit) loadError() error {
 		return &Error{fmt.Sprintf("Unit %s is masked.", u.name), 1}
 	case u.def.Fragment == "":
 		return &Error{fmt.Sprintf("Unit %s not found.", u.name), notFound}
+	case u.def.Broken != "":
+		return &Error{fmt.Sprintf("Unit %s failed to load properly, please adjust/correct and reload service manager: %s", u.name, u.def.Broken), 1}
 	}
 	return nil
 }

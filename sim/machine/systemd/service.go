@@ -23,7 +23,10 @@ const (
 const autoRestart = "auto-restart"
 
 // launch runs the start job of a unit whose dependencies are there.
-func (m *Manager) launch(u *unit) error {
+func (m *Manager) launch(u *unit) error { return m.perform(u, m.enter) }
+
+// perform runs a start job of a unit, for which others may wait.
+func (m *Manager) perform(u *unit, enter func(*unit) error) error {
 	m.mu.Lock()
 	if u.starting != nil {
 		j := u.starting
@@ -34,7 +37,7 @@ func (m *Manager) launch(u *unit) error {
 	j := &job{done: make(chan struct{})}
 	u.starting = j
 	m.mu.Unlock()
-	err := m.enter(u)
+	err := enter(u)
 	m.mu.Lock()
 	u.starting = nil
 	u.version = m.cfg.World.Version()
@@ -73,7 +76,7 @@ func (m *Manager) enter(u *unit) error {
 		defer m.mu.Unlock()
 		return jobFailed(name, u.result)
 	}
-	u.result, u.status, u.control, u.spent, u.text = success, kernel.Status{}, nil, 0, ""
+	u.result, u.status, u.control, u.spent, u.text, u.step = success, kernel.Status{}, nil, 0, "", 0
 	u.main, u.mainPID, u.mainStart, u.mainExit, u.ended, u.ready = nil, 0, time.Time{}, time.Time{}, nil, nil
 	u.invocation = strings.ReplaceAll(w.UUID("systemd"), "-", "")
 	u.set(w, Activating, "start")
@@ -93,32 +96,56 @@ func (m *Manager) enter(u *unit) error {
 		return jobFailed(name, noResources)
 	}
 	m.makeDirectories(d, spec.Cred)
-	kind := serviceType(d)
-	pre := d.all("Service", "ExecStartPre")
-	if kind != "simple" || len(pre) > 0 {
+	if serviceType(d) != "simple" || len(d.all("Service", "ExecStartPre")) > 0 {
 		m.log(name, journal.Info, "Starting %s...", d.Label())
 	}
-	for _, l := range pre {
-		if st, ok := m.control(u, "ExecStartPre", l, spec, fails, "start-pre"); !ok {
+	return m.commands(u, spec, fails)
+}
+
+// reenter goes on with a start job after a thaw, with the command at which it was frozen.
+func (m *Manager) reenter(u *unit) error {
+	spec, fails, err := m.prepare(u.def)
+	if err != nil {
+		return m.startFailed(u, kernel.Status{})
+	}
+	return m.commands(u, spec, fails)
+}
+
+// commands runs the commands of a start job that have not run yet.
+func (m *Manager) commands(u *unit, spec kernel.Spec, fails *stage) error {
+	d := u.def
+	pre := d.all("Service", "ExecStartPre")
+	for u.step < len(pre) {
+		if st, ok := m.control(u, "ExecStartPre", pre[u.step], spec, fails, "start-pre"); !ok {
 			return m.startFailed(u, st)
 		}
+		m.next(u)
 	}
 	m.mu.Lock()
 	cancelled := u.stopping != nil
 	if !cancelled {
-		u.set(w, Activating, "start")
+		u.set(m.cfg.World, Activating, "start")
 	}
 	m.mu.Unlock()
 	if cancelled {
-		return &Error{"Job for " + name + " canceled.", 1}
+		return &Error{"Job for " + u.name + " canceled.", 1}
 	}
-	switch kind {
+	switch kind := serviceType(d); kind {
 	case "oneshot":
-		return m.oneshot(u, spec, fails)
+		return m.oneshot(u, len(pre), spec, fails)
 	case "forking":
 		return m.forking(u, spec, fails)
+	default:
+		return m.enterMain(u, kind, spec, fails)
 	}
-	return m.enterMain(u, kind, spec, fails)
+}
+
+// next counts the commands of a start job that have been run.
+func (m *Manager) next(u *unit) {
+	m.mu.Lock()
+	u.step++
+	u.version = m.cfg.World.Version()
+	m.mu.Unlock()
 }
 
 // enterOther starts what is no service: it has no process. Callers hold mu.
@@ -254,10 +281,11 @@ func (m *Manager) startFailed(u *unit, st kernel.Status) error {
 	return jobFailed(u.name, result)
 }
 
-func (m *Manager) oneshot(u *unit, spec kernel.Spec, fails *stage) error {
+// oneshot runs the main commands one after the other; done is the number of commands before them.
+func (m *Manager) oneshot(u *unit, done int, spec kernel.Spec, fails *stage) error {
 	w, d := m.cfg.World, u.def
-	for _, l := range d.all("Service", "ExecStart") {
-		c, err := parseCommand(l, spec.Env)
+	for lines := d.all("Service", "ExecStart"); u.step < done+len(lines); m.next(u) {
+		c, err := parseCommand(lines[u.step-done], spec.Env)
 		if err != nil {
 			return m.startFailed(u, kernel.Status{Code: exitExec})
 		}
@@ -336,9 +364,17 @@ func (m *Manager) forking(u *unit, spec kernel.Spec, fails *stage) error {
 
 // foreground runs a main command that the start job waits for.
 func (m *Manager) foreground(u *unit, c command, spec kernel.Spec, fails *stage) kernel.Status {
+	m.mu.Lock()
+	if u.foreground { // it ran when the world was frozen
+		spec.PID, spec.Started = u.mainPID, u.mainStart
+	}
+	m.mu.Unlock()
 	p, failed, pid := m.child(u.def, c, spec, fails)
 	m.mu.Lock()
-	u.main, u.mainPID, u.mainStart, u.mainExit = p, pid, time.Now(), time.Time{}
+	if u.main, u.mainPID, u.mainExit = p, pid, (time.Time{}); !u.foreground {
+		u.mainStart = time.Now()
+	}
+	u.foreground = p != nil
 	u.version = m.cfg.World.Version()
 	m.mu.Unlock()
 	st := kernel.Status{}
@@ -349,7 +385,7 @@ func (m *Manager) foreground(u *unit, c command, spec kernel.Spec, fails *stage)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u.main, u.mainExit, u.status = nil, time.Now(), st
+	u.main, u.mainExit, u.status, u.foreground = nil, time.Now(), st, false
 	u.spent += execTime
 	if p != nil {
 		u.spent += p.CPU()

@@ -40,6 +40,9 @@ type unit struct {
 	control   []Exec        // finished control processes of the last start
 	spent     time.Duration // processor time of processes that have ended, since the last start
 	text      string        // STATUS= of sd_notify
+	step      int           // commands of the start job that have been run
+	// foreground says that the start job waits for main to end.
+	foreground bool
 
 	restarts   int
 	starts     []time.Time // of the start limit's period
@@ -189,6 +192,8 @@ func (m *Manager) Status(name string) Status {
 	switch {
 	case u.def.Masked:
 		s.LoadState, s.LoadError = "masked", "Unit "+u.name+" is masked."
+	case u.def.Broken != "":
+		s.LoadState, s.LoadError = "error", u.loadError().Error()
 	case u.def.bad() != "":
 		s.LoadState, s.LoadError = "bad-setting", "Unit "+u.name+" has a bad unit file setting."
 	case u.def.Fragment == "":

@@ -25,6 +25,9 @@ type Definition struct {
 	Masked   bool
 	// Problems are the lines that systemd complains about in the journal.
 	Problems []string
+	// Fatal is set when one of them keeps the unit from being started; Broken is why the file could not be read at all.
+	Fatal  bool
+	Broken string
 	// stamp changes when any of the files does.
 	Stamp string
 }
@@ -87,6 +90,9 @@ func (d *Definition) parse(file string, b []byte) {
 	lines := strings.Split(string(b), "\n")
 	for n := 0; n < len(lines); n++ {
 		start := n + 1
+		problem := func(format string, a ...any) {
+			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: ", file, start)+fmt.Sprintf(format, a...))
+		}
 		l := strings.TrimSpace(lines[n])
 		if l == "" || l[0] == '#' || l[0] == ';' {
 			continue
@@ -99,69 +105,99 @@ func (d *Definition) parse(file string, b []byte) {
 			}
 			l = strings.TrimSuffix(l, "\\") + " " + next
 		}
-		if l[0] == '[' && strings.HasSuffix(l, "]") {
+		if l[0] == '[' {
+			if !strings.HasSuffix(l, "]") {
+				problem("Invalid section header '%s'", l)
+				d.Broken = "Bad message"
+				return
+			}
 			section = l[1 : len(l)-1]
 			if _, ok := knownKeys[section]; !ok && !strings.HasPrefix(section, "X-") {
-				d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Unknown section '%s'. Ignoring.", file, start, section))
+				problem("Unknown section '%s'. Ignoring.", section)
 			}
+			continue
+		}
+		if section == "" {
+			problem("Assignment outside of section. Ignoring.")
 			continue
 		}
 		key, value, ok := strings.Cut(l, "=")
 		if !ok {
-			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Missing '=', ignoring line.", file, start))
+			problem("Missing '=', ignoring line.")
 			continue
 		}
-		if section == "" {
-			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Assignment outside of section. Ignoring.", file, start))
-			continue
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		switch p, fatal := check(section, key, value); {
+		case !known(section, key):
+			problem("Unknown key '%s' in section [%s], ignoring.", key, section)
+		case p != "":
+			problem("%s", p)
+			d.Fatal = d.Fatal || fatal
+		default:
+			d.add(section, key, value)
 		}
-		key = strings.TrimSpace(key)
-		if !known(section, key) {
-			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: Unknown key name '%s' in section '%s', ignoring.", file, start, key, section))
-			continue
-		}
-		value = strings.TrimSpace(value)
-		if p := d.check(key, value); p != "" {
-			d.Problems = append(d.Problems, fmt.Sprintf("%s:%d: %s, ignoring: %s", file, start, p, value))
-			continue
-		}
-		if strings.HasPrefix(key, "Exec") || key == "Environment" || key == "EnvironmentFile" {
-			value = d.specifiers().Replace(value)
-		}
-		d.Settings = append(d.Settings, Setting{section, key, value})
 	}
 }
 
-// values are what settings of an enumeration may be.
-var values = map[string]struct{ what, known string }{
+// add takes up a setting: specifiers are replaced, and a line of several commands becomes several.
+func (d *Definition) add(section, key, value string) {
+	exec := strings.HasPrefix(key, "Exec")
+	if exec || key == "Environment" || key == "EnvironmentFile" {
+		value = d.specifiers().Replace(value)
+	}
+	if !exec {
+		d.Settings = append(d.Settings, Setting{section, key, value})
+		return
+	}
+	for _, v := range strings.Split(value, " ; ") {
+		d.Settings = append(d.Settings, Setting{section, key, strings.TrimSpace(v)})
+	}
+}
+
+// enumerations are what some settings may be, and how systemd calls them.
+var enumerations = map[string]struct{ what, known string }{
 	"Type":     {"service type", "simple exec forking oneshot dbus notify notify-reload idle"},
 	"Restart":  {"service restart specifier", "no always on-success on-failure on-abnormal on-watchdog on-abort"},
-	"KillMode": {"kill mode", "control-group process mixed none"},
+	"KillMode": {"kill mode specification", "control-group process mixed none"},
 }
 
-// check says what systemd finds wrong with a value, "" for nothing.
-func (d *Definition) check(key, value string) string {
-	if e, ok := values[key]; ok && value != "" && !slices.Contains(strings.Fields(e.known), value) {
-		return "Failed to parse " + e.what
+// check says what systemd finds wrong with a value, "" for nothing, and whether the unit can not be started for it.
+func check(section, key, value string) (problem string, fatal bool) {
+	if section != "Service" || value == "" {
+		return "", false
 	}
-	switch {
-	case value == "":
-	case strings.HasPrefix(key, "Exec"):
-		words, err := split(strings.TrimLeft(value, "-@:+!"))
-		switch {
-		case err != nil:
-			return "Unbalanced quoting"
-		case len(words) == 0:
-			return "Empty executable name"
-		case strings.Contains(words[0], "/") && !path.IsAbs(words[0]):
-			return "Neither a valid executable name nor an absolute path"
-		}
-	case key == "RestartSec" || key == "TimeoutStopSec" || key == "TimeoutStartSec" || key == "TimeoutSec":
+	if e, ok := enumerations[key]; ok && !slices.Contains(strings.Fields(e.known), value) {
+		return fmt.Sprintf("Failed to parse %s, ignoring: %s", e.what, value), false
+	}
+	switch key {
+	case "RestartSec":
 		if _, err := ParseTimespan(value); err != nil {
-			return "Failed to parse " + key + "= value"
+			return "Failed to parse sec value, ignoring: " + value, false
+		}
+	case "TimeoutStopSec", "TimeoutStartSec", "TimeoutSec":
+		if _, err := ParseTimespan(value); err != nil {
+			return "Failed to parse time value, ignoring: " + value, false
+		}
+	case "WorkingDirectory":
+		if dir := strings.TrimPrefix(value, "-"); dir != "~" && !path.IsAbs(dir) {
+			return "WorkingDirectory= path is not absolute: " + dir, true
 		}
 	}
-	return ""
+	if !strings.HasPrefix(key, "Exec") {
+		return "", false
+	}
+	line := strings.TrimLeft(value, "-@:+!")
+	ignored := strings.Contains(value[:len(value)-len(line)], "-")
+	words, err := split(line)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("Unbalanced quoting, ignoring: \"%s\"", value), !ignored
+	case len(words) == 0:
+		return "Empty path in command line, ignoring: " + value, !ignored
+	case strings.Contains(words[0], "/") && !path.IsAbs(words[0]):
+		return "Neither a valid executable name nor an absolute path: " + words[0], !ignored
+	}
+	return "", false
 }
 
 // specifiers replace the % of systemd.unit(5) that are known from the name alone.
@@ -312,6 +348,9 @@ func linksBelow(files kernel.Files, below []string, name string) []string {
 func (d *Definition) bad() string {
 	if d.Masked || d.Fragment == "" || !strings.HasSuffix(d.Name, ".service") {
 		return ""
+	}
+	if d.Fatal {
+		return "Unit configuration has fatal error, unit will not be started."
 	}
 	start, oneshot := len(d.all("Service", "ExecStart")), d.get("Service", "Type", "") == "oneshot"
 	switch {
