@@ -3,14 +3,14 @@ package userland
 
 import (
 	"fmt"
-	"io/fs"
-	"maps"
-	"slices"
+	"path"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/admin"
+	"ckadrill/sim/userland/archive"
 	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/coreutils"
+	"ckadrill/sim/userland/layout"
 	"ckadrill/sim/userland/nettools"
 	"ckadrill/sim/userland/procps"
 	"ckadrill/sim/userland/text"
@@ -24,37 +24,37 @@ func Register(ps *kernel.Programs) {
 	text.Register(ps)
 	procps.Register(ps)
 	admin.Register(ps)
+	archive.Register(ps)
 }
 
-// netCommands are those of nettools that a machine has.
-var netCommands = []string{"curl", "dig", "getent", "host", "ip", "nc", "netstat", "nslookup", "ping", "ss", "wget"}
-
-// superuser lists the commands that Ubuntu has in /usr/sbin.
-var superuser = []string{"adduser", "chroot", "fdisk", "groupadd", "halt", "iptables", "iptables-save", "lsmod", "mkfs.ext4", "mkswap", "modprobe", "nft", "poweroff", "reboot", "shutdown",
-	"swapoff", "swapon", "sysctl", "tcpdump", "ufw", "useradd", "userdel", "usermod", "visudo"}
-
-// Install writes the executables of a set where that system has them. The only set here is "ubuntu", a machine's; those of
-// container images are data of the image catalogue.
-func Install(files kernel.Files, set string) error {
-	if set != "ubuntu" {
-		return fmt.Errorf("userland: no set of commands %q", set)
+// Install writes the executables and links of a system ("ubuntu", "busybox", "alpine", "debian-slim") where that system has
+// them. A file that exists already is somebody else's and stays.
+func Install(files kernel.Files, system string) error {
+	commands, ok := layout.Commands(system)
+	if !ok {
+		return fmt.Errorf("userland: no system %q", system)
 	}
-	names := slices.Concat(netCommands, []string{"bash", "dash"}, slices.Collect(maps.Keys(coreutils.Commands)), slices.Collect(maps.Keys(text.Commands)),
-		slices.Collect(maps.Keys(procps.Commands)), slices.Collect(maps.Keys(admin.Commands)))
-	slices.Sort(names)
-	for _, n := range slices.Compact(names) {
-		dir := "/usr/bin/"
-		if slices.Contains(superuser, n) {
-			dir = "/usr/sbin/"
-		}
-		if err := files.WriteFile(dir+n, kernel.Executable(n), 0o755); err != nil {
+	for _, c := range commands {
+		if err := files.MkdirAll(path.Dir(c.Path), 0o755); err != nil {
 			return err
 		}
-	}
-	for _, n := range []string{"sudo", "su", "mount", "umount", "passwd"} {
-		if err := files.Chmod("/usr/bin/"+n, fs.ModeSetuid|0o755); err != nil {
+		if _, err := files.Lstat(c.Path); err == nil {
+			continue
+		}
+		if c.Link != "" {
+			if err := files.Symlink(c.Link, c.Path); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := files.WriteFile(c.Path, kernel.Executable(c.Program), 0o755); err != nil {
 			return err
 		}
+		if c.Mode != 0 {
+			if err := files.Chmod(c.Path, c.Mode); err != nil {
+				return err
+			}
+		}
 	}
-	return files.Symlink("dash", "/usr/bin/sh")
+	return nil
 }

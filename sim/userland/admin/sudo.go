@@ -348,7 +348,9 @@ func (r *sudoRun) environment(argv []string) []string {
 		if r.preserve || !r.policy.resetEnv || slices.Contains(r.keep, name) {
 			return true
 		}
-		return slices.ContainsFunc(r.policy.keep, func(k string) bool { return k == name || strings.HasSuffix(k, "*") && strings.HasPrefix(name, strings.TrimSuffix(k, "*")) })
+		return slices.ContainsFunc(r.policy.keep, func(k string) bool {
+			return k == name || strings.HasSuffix(k, "*") && strings.HasPrefix(name, strings.TrimSuffix(k, "*"))
+		})
 	}
 	own := []string{"PATH", "MAIL", "LOGNAME", "USER", "HOME", "SHELL", "SUDO_COMMAND", "SUDO_USER", "SUDO_UID", "SUDO_GID", "_", "BASH_ENV", "ENV", "LD_PRELOAD", "LD_LIBRARY_PATH", "PWD", "OLDPWD", "SHLVL"}
 	for _, kv := range c.Environ() {

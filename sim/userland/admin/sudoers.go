@@ -25,11 +25,11 @@ type sudoers struct {
 
 // rule is one command specification; the last one that matches counts.
 type rule struct {
-	users, hosts          []string
-	runUsers, runGroups   []string
-	runGiven, noPassword  bool
-	setEnv                bool
-	command               string
+	users, hosts         []string
+	runUsers, runGroups  []string
+	runGiven, noPassword bool
+	setEnv               bool
+	command              string
 }
 
 // defaultKeep are the variables that env_reset leaves, as sudo -V lists them.

@@ -21,14 +21,14 @@ const (
 
 // copier is one run of cp, or of mv between file systems, or of install.
 type copier struct {
-	c                                                                                     *libc.Prog
+	c                                                                                        *libc.Prog
 	recursive, force, interactive, noClobber, update, verbose, attributes, linkOnly, symlink bool
-	preserveMode, preserveOwner, preserveTimes                                            bool
-	follow                                                                                byte // 'L' all links, 'H' those named, 'P' none
-	removeFirst, parents                                                                  bool
-	backup                                                                                string
-	answers                                                                               *bufio.Reader
-	links                                                                                 map[uint64]string
+	preserveMode, preserveOwner, preserveTimes                                               bool
+	follow                                                                                   byte // 'L' all links, 'H' those named, 'P' none
+	removeFirst, parents                                                                     bool
+	backup                                                                                   string
+	answers                                                                                  *bufio.Reader
+	links                                                                                    map[uint64]string
 }
 
 func cp(c *libc.Prog) int {

@@ -216,4 +216,3 @@ func pwd(c *libc.Prog) int {
 	c.Put("%s\n", dir)
 	return 0
 }
-

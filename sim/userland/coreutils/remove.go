@@ -14,9 +14,9 @@ import (
 
 // remover is one run of rm.
 type remover struct {
-	c                                              *libc.Prog
+	c                                                *libc.Prog
 	recursive, force, interactive, emptyDir, verbose bool
-	answers                                        *bufio.Reader
+	answers                                          *bufio.Reader
 }
 
 func rm(c *libc.Prog) int {

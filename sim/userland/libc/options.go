@@ -73,7 +73,7 @@ func (c *Prog) UTF8() bool {
 	return false
 }
 
-// Quote is a word in quotes that a shell would read back: 'x', "it's", 'a'$'\n''b'. GNU programs quote file names in
+// Quote is a word in quotes that a shell would read back: 'x', "it's", 'a'$'\n”b'. GNU programs quote file names in
 // messages so.
 func Quote(s string) string {
 	if !strings.ContainsAny(s, "'\n\t\r\x1b") {

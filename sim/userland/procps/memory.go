@@ -239,4 +239,6 @@ func w(c *libc.Prog) int {
 }
 
 // dmesg has nothing to show: the simulated kernel keeps no ring buffer.
-func dmesg(c *libc.Prog) int { return c.Fail("ckadrill does not simulate the kernel's ring buffer yet") }
+func dmesg(c *libc.Prog) int {
+	return c.Fail("ckadrill does not simulate the kernel's ring buffer yet")
+}

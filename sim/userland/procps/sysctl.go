@@ -81,7 +81,7 @@ func sysctl(c *libc.Prog) int {
 }
 
 type settings struct {
-	c                                               *libc.Prog
+	c                                           *libc.Prog
 	ignore, namesOnly, valuesOnly, quiet, write bool
 }
 

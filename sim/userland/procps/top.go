@@ -12,7 +12,9 @@ import (
 	"ckadrill/sim/userland/libc"
 )
 
-func htop(c *libc.Prog) int { return c.Fail("ckadrill does not simulate htop yet; top -b shows the processes") }
+func htop(c *libc.Prog) int {
+	return c.Fail("ckadrill does not simulate htop yet; top -b shows the processes")
+}
 
 // top shows the processes by their use of the processor since the round before.
 func top(c *libc.Prog) int {
@@ -256,4 +258,3 @@ func (c *capture) Write(b []byte) (int, error) {
 }
 
 func (c *capture) String() string { return c.b.String() }
-

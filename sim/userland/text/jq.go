@@ -19,12 +19,12 @@ import (
 // jqOptions are jq's flags.
 type jqOptions struct {
 	raw, join, compact, exit, slurp, null, rawInput, sortKeys, tab, ascii, color bool
-	indent                                                                  int
-	names                                                                   []string
-	values                                                                  []any
-	named                                                                   map[string]any
-	positional                                                              []any
-	file                                                                    string
+	indent                                                                       int
+	names                                                                        []string
+	values                                                                       []any
+	named                                                                        map[string]any
+	positional                                                                   []any
+	file                                                                         string
 }
 
 // jq runs gojq. Objects come out with sorted keys: gojq keeps no other order.

@@ -744,4 +744,3 @@ func stringsCommand(c *libc.Prog) int {
 	})
 	return c.Status
 }
-

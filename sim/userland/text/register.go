@@ -16,10 +16,11 @@ var Commands = map[string]func(c *libc.Prog) int{
 	"yq": notSimulated, "join": notSimulated, "patch": notSimulated, "perl": notSimulated, "python3": notSimulated,
 }
 
-// Register adds the programs.
+// Register adds the programs, and busybox's variants under "busybox-" and their names.
 func Register(ps *kernel.Programs) {
 	for name, run := range Commands {
 		ps.Register(name, libc.Main(name, run))
+		ps.Register("busybox-"+name, libc.Applet(name, run))
 	}
 }
 
