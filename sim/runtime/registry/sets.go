@@ -1,6 +1,10 @@
 package registry
 
-import "io/fs"
+import (
+	"io/fs"
+
+	"ckadrill/sim/userland/layout"
+)
 
 const dir = fs.ModeDir | 0o755
 
@@ -13,30 +17,6 @@ const (
 	debianGroup   = "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nlp:x:7:\nmail:x:8:\nnews:x:9:\nuucp:x:10:\nman:x:12:\nproxy:x:13:\nkmem:x:15:\ndialout:x:20:\nfax:x:21:\nvoice:x:22:\ncdrom:x:24:\nfloppy:x:25:\ntape:x:26:\nsudo:x:27:\naudio:x:29:\ndip:x:30:\nwww-data:x:33:\nbackup:x:34:\noperator:x:37:\nlist:x:38:\nirc:x:39:\nsrc:x:40:\nshadow:x:42:\nutmp:x:43:\nvideo:x:44:\nsasl:x:45:\nplugdev:x:46:\nstaff:x:50:\ngames:x:60:\nusers:x:100:\nnogroup:x:65534:\n"
 )
 
-// BusyboxApplets are the commands of a busybox or Alpine image, each an executable in its directory.
-var BusyboxApplets = map[string][]string{
-	"/bin": {"ash", "base64", "cat", "chgrp", "chmod", "chown", "cp", "date", "dd", "df", "dmesg", "echo", "ed", "egrep", "false", "fgrep", "fsync", "getopt", "grep",
-		"gunzip", "gzip", "hostname", "kill", "link", "ln", "ls", "mkdir", "mknod", "mktemp", "more", "mount", "mv", "netstat", "nice", "pidof", "ping", "ping6", "printenv",
-		"ps", "pwd", "rm", "rmdir", "sed", "setpriv", "sh", "sleep", "stat", "stty", "su", "sync", "tar", "touch", "true", "umount", "uname", "usleep", "watch", "zcat"},
-	"/sbin": {"ifconfig", "init", "ip", "route", "sysctl"},
-	"/usr/bin": {"[", "[[", "awk", "basename", "bc", "clear", "cmp", "comm", "cut", "diff", "dirname", "du", "env", "expand", "expr", "find", "fold", "free", "groups", "head",
-		"hexdump", "id", "install", "killall", "less", "logger", "md5sum", "mkfifo", "nc", "nohup", "nproc", "nslookup", "od", "paste", "pgrep", "pkill", "printf", "readlink",
-		"realpath", "renice", "reset", "seq", "sha1sum", "sha256sum", "sha512sum", "shuf", "sort", "split", "strings", "sum", "tac", "tail", "tee", "telnet", "test", "time",
-		"timeout", "top", "tr", "traceroute", "tty", "uniq", "unlink", "uptime", "vi", "wc", "wget", "which", "who", "whoami", "xargs", "xxd", "yes"},
-	"/usr/sbin": {"httpd"},
-}
-
-// DebianCommands are the commands of a Debian or Ubuntu image.
-var DebianCommands = map[string][]string{
-	"/usr/bin": {"[", "awk", "base64", "basename", "bash", "cat", "chgrp", "chmod", "chown", "cksum", "comm", "cp", "csplit", "cut", "dash", "date", "dd", "df", "diff", "dir", "dirname",
-		"dmesg", "du", "echo", "egrep", "env", "expand", "expr", "factor", "false", "fgrep", "find", "fmt", "fold", "getent", "grep", "groups", "gunzip", "gzip", "head", "hostname", "id",
-		"install", "join", "kill", "link", "ln", "ls", "md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "more", "mount", "mv", "nice", "nl", "nohup", "nproc", "numfmt", "od", "paste",
-		"perl", "printenv", "printf", "pwd", "readlink", "realpath", "rev", "rm", "rmdir", "sed", "seq", "sh", "sha1sum", "sha256sum", "sha512sum", "shuf", "sleep", "sort", "split", "stat",
-		"stty", "su", "sum", "sync", "tac", "tail", "tar", "tee", "test", "timeout", "touch", "tr", "true", "truncate", "tty", "umount", "uname", "uniq", "unlink", "uptime", "vdir", "wc",
-		"which", "who", "whoami", "xargs", "yes", "zcat"},
-	"/usr/sbin": {"chroot"},
-}
-
 // netshootCommands come on top of Alpine's in nicolaka/netshoot.
 var netshootCommands = []string{"bash", "curl", "dig", "host", "jq", "nslookup", "ss", "ip", "iptables", "openssl", "nc", "tcpdump", "drill", "mtr", "zsh"}
 
@@ -44,13 +24,13 @@ var netshootCommands = []string{"bash", "curl", "dig", "host", "jq", "nslookup",
 func Set(name string) []File {
 	switch name {
 	case "busybox":
-		return commands(BusyboxApplets, busyboxPrograms, []File{
+		return withCommands(name, []File{
 			{Path: "/etc/passwd", Content: busyboxPasswd}, {Path: "/etc/group", Content: busyboxGroup}, {Path: "/etc/shadow", Mode: 0o640, Content: "root:*::0:::::\n"},
 			{Path: "/root", Mode: fs.ModeDir | 0o700}, {Path: "/home", Mode: dir, UID: 65534, GID: 65534}, {Path: "/tmp", Mode: tmp}, {Path: "/var/spool/mail", Mode: dir}, {Path: "/var/www", Mode: dir},
 			{Path: "/lib64", Mode: dir}, {Path: "/lib", Mode: dir}, {Path: "/etc/network/if-up.d", Mode: dir}, {Path: "/etc/localtime", Content: "TZif2\x00\nUTC0\n"},
 		})
 	case "alpine":
-		return commands(BusyboxApplets, busyboxPrograms, []File{
+		return withCommands(name, []File{
 			{Path: "/etc/passwd", Content: alpinePasswd}, {Path: "/etc/group", Content: alpineGroup}, {Path: "/etc/alpine-release", Content: "3.22.2\n"},
 			{Path: "/etc/os-release", Content: "NAME=\"Alpine Linux\"\nID=alpine\nVERSION_ID=3.22.2\nPRETTY_NAME=\"Alpine Linux v3.22\"\nHOME_URL=\"https://alpinelinux.org/\"\nBUG_REPORT_URL=\"https://gitlab.alpinelinux.org/alpine/aports/-/issues\"\n"},
 			{Path: "/root", Mode: fs.ModeDir | 0o700}, {Path: "/home", Mode: dir}, {Path: "/tmp", Mode: tmp}, {Path: "/var/log", Mode: dir}, {Path: "/opt", Mode: dir}, {Path: "/srv", Mode: dir},
@@ -63,7 +43,7 @@ func Set(name string) []File {
 		}
 		return files
 	case "debian", "debian-slim":
-		return commands(DebianCommands, debianPrograms, []File{
+		return withCommands(name, []File{
 			{Path: "/bin", Link: "usr/bin"}, {Path: "/sbin", Link: "usr/sbin"}, {Path: "/lib", Link: "usr/lib"}, {Path: "/usr/lib", Mode: dir},
 			{Path: "/etc/passwd", Content: debianPasswd}, {Path: "/etc/group", Content: debianGroup}, {Path: "/etc/debian_version", Content: "12.12\n"},
 			{Path: "/etc/os-release", Content: "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nVERSION=\"12 (bookworm)\"\nVERSION_CODENAME=bookworm\nID=debian\nHOME_URL=\"https://www.debian.org/\"\nSUPPORT_URL=\"https://www.debian.org/support\"\nBUG_REPORT_URL=\"https://bugs.debian.org/\"\n"},
@@ -84,21 +64,14 @@ func Set(name string) []File {
 
 const tmp = fs.ModeDir | fs.ModeSticky | 0o777
 
-// The registered programs behind commands whose options and messages are not those of the same name on a machine.
-var (
-	busyboxPrograms = map[string]string{"sh": "ash", "wget": "busybox-wget", "nslookup": "busybox-nslookup", "nc": "busybox-nc", "ping": "busybox-ping", "ping6": "busybox-ping"}
-	debianPrograms  = map[string]string{"sh": "dash"}
-)
-
-func commands(byDir map[string][]string, programs map[string]string, files []File) []File {
-	for _, d := range sortedKeys(byDir) {
-		for _, c := range byDir[d] {
-			program := c
-			if p := programs[c]; p != "" {
-				program = p
-			}
-			files = append(files, File{Path: d + "/" + c, Program: program})
-		}
+// withCommands adds the commands of a system to its other files.
+func withCommands(system string, files []File) []File {
+	commands, ok := layout.Commands(system)
+	if !ok {
+		panic("registry: no commands of " + system)
+	}
+	for _, c := range commands {
+		files = append(files, File{Path: c.Path, Program: c.Program, Link: c.Link, Mode: c.Mode})
 	}
 	return files
 }

@@ -39,7 +39,7 @@ var essential = words(`[ arch b2sum base64 basename bash cat chgrp chmod chown c
 	split stat stty su sum sync tac tail tar tee test timeout touch tput tr true truncate tty umount uname unexpand uniq unlink uptime vdir wc which who whoami xargs yes zcat`)
 
 // debianLacks are the essential commands that a slim image of Debian comes without.
-var debianLacks = words("ps uptime")
+var debianLacks = words("kill ps rev uptime")
 
 // ubuntuBin and ubuntuSbin are what an Ubuntu server has beside them.
 var (
@@ -122,6 +122,9 @@ func busybox(system string) []Command {
 			}
 			l = append(l, Command{Path: d + "/" + n, Program: program})
 		}
+	}
+	if system == "busybox" {
+		l = append(l, Command{Path: "/usr/bin/env", Link: "../../bin/env"})
 	}
 	return l
 }
