@@ -175,7 +175,7 @@ func TestStatusOfARunningService(t *testing.T) {
      Active: active (running) since Tue 2026-12-01 10:00:00 UTC; 5min ago
        Docs: https://kubernetes.io/docs/
    Main PID: %d (kubelet)
-      Tasks: 1 (limit: 2302)
+      Tasks: 1 (limit: 2304)
      Memory: 1.0M (peak: 1.0M)
         CPU: 2ms
      CGroup: /system.slice/kubelet.service

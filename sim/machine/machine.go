@@ -90,7 +90,7 @@ func New(w *kernel.World, name string, o Options) *Machine {
 	}
 	m.view = view
 	m.journal = journal.New(w, journalLimit)
-	m.sysctl = newSysctl(w)
+	m.sysctl = newSysctl(w, m.options.Memory)
 	if err := m.install(); err != nil {
 		panic(fmt.Sprintf("machine: the template does not fit on %s: %v", name, err))
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 type Sysctl struct {
 	w       *kernel.World
 	mu      sync.Mutex
+	initial map[string]string // at boot
 	values  map[string]string
 	version uint64
 	hooks   []func(name, value string)
@@ -31,7 +33,6 @@ var sysctlDefaults = map[string]string{
 	"kernel.panic":                        "0",
 	"kernel.panic_on_oops":                "0",
 	"kernel.pid_max":                      "4194304",
-	"kernel.threads-max":                  "15349",
 	"net.bridge.bridge-nf-call-arptables": "1",
 	"net.bridge.bridge-nf-call-ip6tables": "1",
 	"net.bridge.bridge-nf-call-iptables":  "1",
@@ -57,8 +58,12 @@ var sysctlDefaults = map[string]string{
 	"vm.swappiness":                       "60",
 }
 
-func newSysctl(w *kernel.World) *Sysctl {
-	return &Sysctl{w: w, values: maps.Clone(sysctlDefaults), version: w.Version()}
+// newSysctl makes the settings of a machine with so many bytes of memory, from which the kernel derives some.
+func newSysctl(w *kernel.World, memory int64) *Sysctl {
+	initial := maps.Clone(sysctlDefaults)
+	// an eighth of the memory, less what the kernel keeps for itself, may be taken by the stacks of threads, 16 KiB each
+	initial["kernel.threads-max"] = strconv.FormatInt((memory-memory/16)/(8*16<<10), 10)
+	return &Sysctl{w: w, initial: initial, values: maps.Clone(initial), version: w.Version()}
 }
 
 // Names lists the settings, sorted.
@@ -134,7 +139,7 @@ func SettingFiles(files kernel.Files) []string {
 // boot sets the defaults, and then what the files say.
 func (s *Sysctl) boot(files kernel.Files) {
 	s.mu.Lock()
-	s.values = maps.Clone(sysctlDefaults)
+	s.values = maps.Clone(s.initial)
 	s.version = s.w.Version()
 	s.mu.Unlock()
 	for _, f := range SettingFiles(files) {

@@ -222,7 +222,7 @@ func (o *file) Close() error {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if i := o.tree().inodes[o.id]; i != nil && i.open > 0 {
+	if i := o.tree().inodes[o.id]; i != nil && o.counted {
 		i.open--
 		o.tree().drop(i)
 	}

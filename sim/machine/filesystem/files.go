@@ -110,7 +110,7 @@ func (f *files) create(p *place, mode fs.FileMode) (*inode, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.tree.quota.take(inodeCost); err != nil {
+	if err := d.tree.quota.takeInode(); err != nil {
 		return nil, err
 	}
 	gid := f.c.GID
@@ -189,7 +189,7 @@ func (f *files) open(name string, flag int, perm fs.FileMode) (*file, error) {
 			return nil, err
 		}
 		i.open++
-		o.id = i.id
+		o.id, o.counted = i.id, true
 		return o, nil
 	}
 	i = p.tree.get(p.id)

@@ -376,3 +376,101 @@ func TestAgainstAModel(t *testing.T) {
 		}
 	})
 }
+
+func TestSpaceIsTheSameAfterAThaw(t *testing.T) {
+	parts := kernel.Parts{}
+	var used, inodes int64
+	world(t, func(w *kernel.World, tree *Tree, f kernel.Files) {
+		w.Hold("tree", holder{tree})
+		must(t, f.WriteFile("/a", make([]byte, 100_000), 0o644), f.Mkdir("/d", 0o755), f.Symlink("a", "/d/l"), f.WriteFile("/b", nil, 0o644), f.Remove("/b"))
+		used = tree.Quota().Used()
+		_, inodes = tree.Quota().Inodes()
+		w.Freeze(kernel.NewRecorder(nil)).Apply(parts)
+	})
+	world(t, func(w *kernel.World, tree *Tree, f kernel.Files) {
+		w.Hold("tree", holder{tree})
+		must(t, f.WriteFile("/template", make([]byte, 5000), 0o644))
+		must(t, w.Thaw(parts))
+		if _, n := tree.Quota().Inodes(); tree.Quota().Used() != used || n != inodes {
+			t.Errorf("%d bytes in %d inodes became %d in %d", used, inodes, tree.Quota().Used(), n)
+		}
+	})
+}
+
+func TestInodesRunOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tree := NewTree(kernel.NewWorld(1), "disk", 64*bytesPerInode)
+		v, err := NewView([]Mount{{Target: "/", Tree: tree}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := v.Files(kernel.Root)
+		for i := range 63 {
+			must(t, f.WriteFile(fmt.Sprintf("/%d", i), nil, 0o644))
+		}
+		if err := f.WriteFile("/more", nil, 0o644); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%v", err)
+		}
+		must(t, f.Remove("/7"), f.WriteFile("/more", nil, 0o644))
+	})
+}
+
+func TestCopyUpTakesSpace(t *testing.T) {
+	world(t, func(w *kernel.World, tree *Tree, f kernel.Files) {
+		must(t, f.WriteFile("/big", make([]byte, 10_000), 0o644))
+		tree.Seal()
+		q := NewQuota(0)
+		clone := tree.Clone("overlay", q)
+		v, err := NewView([]Mount{{Target: "/", Tree: clone}})
+		must(t, err)
+		c := v.Files(kernel.Root)
+		must(t, c.Chmod("/big", 0o600))
+		if q.Used() < 10_000 {
+			t.Errorf("a file that was copied up takes %d bytes", q.Used())
+		}
+		before := q.Used()
+		must(t, c.Remove("/big"))
+		if q.Used() > before-10_000 || q.Used() < 0 {
+			t.Errorf("%d bytes became %d", before, q.Used())
+		}
+	})
+}
+
+// An open file of a base must not take the place of another opener's.
+func TestUncountedOpenFile(t *testing.T) {
+	world(t, func(w *kernel.World, tree *Tree, f kernel.Files) {
+		must(t, f.WriteFile("/x", []byte("content"), 0o644))
+		tree.Seal()
+		v, err := NewView([]Mount{{Target: "/", Tree: tree.Clone("overlay", NewQuota(0))}})
+		must(t, err)
+		c := v.Files(kernel.Root)
+		reader, err := c.OpenFile("/x", os.O_RDONLY, 0)
+		must(t, err)
+		writer, err := c.OpenFile("/x", os.O_RDWR, 0)
+		must(t, err, c.Remove("/x"), reader.Close())
+		if _, err := writer.Write([]byte("more")); err != nil {
+			t.Errorf("the file is gone while it is open: %v", err)
+		}
+		must(t, writer.Close())
+	})
+}
+
+// What a session costs that does nothing: three machines' trees, frozen again.
+func BenchmarkFreezeUnchanged(b *testing.B) {
+	w := kernel.NewWorld(1)
+	for k := range 3 {
+		tree := NewTree(w, "disk", 1<<30)
+		v, _ := NewView([]Mount{{Target: "/", Tree: tree}})
+		f := v.Files(kernel.Root)
+		for i := range 600 {
+			f.MkdirAll(fmt.Sprintf("/d%d", i/20), 0o755)
+			f.WriteFile(fmt.Sprintf("/d%d/f%d", i/20, i), make([]byte, 2000), 0o644)
+		}
+		w.Hold(fmt.Sprint("tree", k), holder{tree})
+	}
+	r := kernel.NewRecorder(nil)
+	w.Freeze(r)
+	for b.Loop() {
+		w.Freeze(r)
+	}
+}

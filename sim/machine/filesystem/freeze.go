@@ -75,6 +75,11 @@ func (t *Tree) Thaw(parts kernel.Parts, prefix string) error {
 	if err := kernel.Decode(head, &h); err != nil {
 		return err
 	}
+	for _, i := range t.inodes {
+		if i != nil {
+			t.quota.giveInode(i.size)
+		}
+	}
 	t.inodes = map[uint64]*inode{}
 	t.next = h.Next
 	for _, id := range h.Hidden {
@@ -106,7 +111,7 @@ func (t *Tree) Thaw(parts kernel.Parts, prefix string) error {
 			i.chunks[k].data = i.chunks[k].data[:len(i.chunks[k].data):len(i.chunks[k].data)]
 		}
 		t.inodes[id] = i
-		t.quota.used.Add(i.size + inodeCost)
+		t.quota.forceInode(i.size)
 	}
 	return nil
 }

@@ -25,9 +25,13 @@ const chunkSize = 64 << 10
 
 // Quota is the space of one device, which several trees may share (the writable layers of a node's containers).
 type Quota struct {
-	limit int64
-	used  atomic.Int64
+	limit  int64
+	used   atomic.Int64
+	inodes atomic.Int64
 }
+
+// bytesPerInode is mke2fs's default: a device has an inode for each 16 KiB.
+const bytesPerInode = 16 << 10
 
 // NewQuota makes a space of limit bytes; 0 is no limit.
 func NewQuota(limit int64) *Quota { return &Quota{limit: limit} }
@@ -37,6 +41,33 @@ func (q *Quota) Limit() int64 { return q.limit }
 
 // Used is how many bytes are taken.
 func (q *Quota) Used() int64 { return q.used.Load() }
+
+// Inodes is how many inodes the space has, 0 for no limit, and how many are taken.
+func (q *Quota) Inodes() (limit, used int64) { return q.limit / bytesPerInode, q.inodes.Load() }
+
+// takeInode takes the room of a new inode.
+func (q *Quota) takeInode() error {
+	if limit, used := q.Inodes(); q.limit > 0 && used >= limit {
+		return syscall.ENOSPC
+	}
+	if err := q.take(inodeCost); err != nil {
+		return err
+	}
+	q.inodes.Add(1)
+	return nil
+}
+
+// forceInode counts an inode that is there already.
+func (q *Quota) forceInode(size int64) {
+	q.used.Add(size + inodeCost)
+	q.inodes.Add(1)
+}
+
+// giveInode gives an inode and its content back.
+func (q *Quota) giveInode(size int64) {
+	q.used.Add(-(size + inodeCost))
+	q.inodes.Add(-1)
+}
 
 // SetLimit changes the size, as growing a disk does.
 func (q *Quota) SetLimit(limit int64) {
@@ -108,6 +139,7 @@ func NewTreeOn(w *kernel.World, device string, q *Quota) *Tree {
 	defer mu.Unlock()
 	root := t.newInode(fs.ModeDir|0o755, 0, 0)
 	root.nlink = 2
+	q.forceInode(0)
 	return t
 }
 
@@ -182,7 +214,7 @@ func (t *Tree) edit(id uint64) *inode {
 		}
 	}
 	t.inodes[id] = &c
-	t.quota.used.Add(inodeCost)
+	t.quota.forceInode(c.size) // copied up as a whole
 	return &c
 }
 
@@ -191,7 +223,7 @@ func (t *Tree) drop(i *inode) {
 	if i.nlink > 0 || i.open > 0 {
 		return
 	}
-	t.quota.take(-(i.size + inodeCost))
+	t.quota.giveInode(i.size)
 	if t.base != nil && t.base.get(i.id) != nil {
 		t.inodes[i.id] = nil
 		t.headV = t.w.Version()
