@@ -39,8 +39,8 @@ func Batch(p *front.Play, script string, stdin []byte, stdout, stderr io.Writer)
 	return done.Exit, p.Step(script, h.Text(), done.Exit, done.Delta, done.Date)
 }
 
-// errLeave ends the asking when the play was moved (undone, reset) under the shell.
-var errLeave = errors.New("the world was replaced")
+// errLeave ends the asking when the play was moved (undone, reset) under the shell, or is left.
+var errLeave = errors.New("the shell is left")
 
 // Interactive lets the user work at the prompt until they leave. It returns the shell's exit status.
 func Interactive(p *front.Play, t *terminal.Terminal) (int, error) {
@@ -66,7 +66,13 @@ func once(p *front.Play, t *terminal.Terminal) (exit int, again bool, err error)
 			return nil
 		}
 		first = false
-		return p.Step(done.Typed, done.Output, 0, a.Delta, a.Date)
+		if err := p.Step(done.Typed, done.Output, 0, a.Delta, a.Date); err != nil {
+			return err
+		}
+		if p.Leaving() {
+			return errLeave
+		}
+		return nil
 	}
 	columns, rows := t.Size()
 	running, err := w.Start(wire.Run{Shell: MainShell, Interactive: true, TTY: true, Columns: columns, Rows: rows}, t)
@@ -83,6 +89,10 @@ func once(p *front.Play, t *terminal.Terminal) (exit int, again bool, err error)
 	if err != nil {
 		if !front.Lost(err) {
 			return 1, false, err
+		}
+		if p.Leaving() {
+			t.Unfinished()
+			return 0, false, nil
 		}
 		lost := t.Unfinished()
 		p.Say("%v\nThe cluster goes on from the state before %q.", err, strings.TrimSpace(lost.Typed))

@@ -2,6 +2,7 @@ package front
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,9 @@ type Play struct {
 	worker *Worker
 	parts  kernel.Parts // the state after the last step
 	date   time.Time
+	// unsaved is what has changed since the session's last record: a shell that opened, a question of the world.
+	unsaved kernel.Delta
+	leaving bool
 }
 
 // Open starts the world: where the session ended, or afresh. It returns when the world is ready.
@@ -73,17 +77,69 @@ func (p *Play) start(b wire.Boot) error {
 	p.mu.Unlock()
 	p.Keep(r.Delta, r.Date)
 	if p.Session != nil && p.Session.Empty() {
-		return p.Session.Append(session.Record{Kind: session.Boot, Wall: time.Now(), Date: r.Date, Changed: r.Delta.Changed, Removed: r.Delta.Removed, Meta: b.Options})
+		return p.record(session.Record{Kind: session.Boot, Meta: b.Options})
 	}
 	return nil
 }
 
-// Keep applies what has changed to the state that a new worker could be thawed from.
+// Keep applies what has changed to the state that a new worker could be thawed from. The session gets it with its next
+// record.
 func (p *Play) Keep(d kernel.Delta, date time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d.Apply(p.parts)
 	p.date = date
+	if p.Session == nil {
+		return
+	}
+	u := &p.unsaved
+	if u.Changed == nil {
+		u.Changed = kernel.Parts{}
+	}
+	u.Removed = slices.DeleteFunc(u.Removed, func(n string) bool { _, back := d.Changed[n]; return back })
+	for n, b := range d.Changed {
+		u.Changed[n] = b
+	}
+	for _, n := range d.Removed {
+		delete(u.Changed, n)
+	}
+	u.Removed = append(u.Removed, d.Removed...)
+}
+
+// record writes a record with everything that has changed since the last one.
+func (p *Play) record(r session.Record) error {
+	if p.Session == nil {
+		return nil
+	}
+	p.mu.Lock()
+	r.Wall, r.Date, r.Changed, r.Removed = time.Now(), p.date, p.unsaved.Changed, p.unsaved.Removed
+	p.mu.Unlock()
+	if err := p.Session.Append(r); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.unsaved = kernel.Delta{}
+	p.mu.Unlock()
+	return nil
+}
+
+// Note keeps something beside the world in the session, such as the result of a check.
+func (p *Play) Note(meta map[string]string) error {
+	return p.record(session.Record{Kind: session.Note, Meta: meta})
+}
+
+// Leave ends the user's shell when it next asks for a command.
+func (p *Play) Leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = true
+}
+
+// Leaving says that the shell shall end.
+func (p *Play) Leaving() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leaving
 }
 
 // Worker is the current worker; while one takes another's place, it waits for the new one.
@@ -116,10 +172,7 @@ func (p *Play) State() kernel.Parts {
 // Step keeps what a finished command changed: in memory, and on disk before it returns.
 func (p *Play) Step(typed string, output []byte, exit int, d kernel.Delta, date time.Time) error {
 	p.Keep(d, date)
-	if p.Session == nil {
-		return nil
-	}
-	return p.Session.Append(session.Record{Kind: session.Command, Wall: time.Now(), Date: date, Typed: typed, Output: output, Exit: exit, Changed: d.Changed, Removed: d.Removed})
+	return p.record(session.Record{Kind: session.Command, Typed: typed, Output: output, Exit: exit})
 }
 
 // Revive thaws the last kept state in a new worker, after the old one has died.
@@ -161,12 +214,15 @@ func (p *Play) GoTo(seq int) error {
 	p.moving.Lock()
 	defer p.moving.Unlock()
 	p.worker.Close()
-	b := p.Boot
-	b.Parts = parts
-	if err := p.start(b); err != nil {
+	p.mu.Lock()
+	p.unsaved = kernel.Delta{}
+	p.mu.Unlock()
+	if err := p.Session.Undo(seq); err != nil {
 		return err
 	}
-	return p.Session.Undo(seq)
+	b := p.Boot
+	b.Parts = parts
+	return p.start(b)
 }
 
 // Close ends the worker and gives the session free.
