@@ -158,7 +158,7 @@ func Parse(file string, content []byte) (*Scenario, error) {
 		return nil, errors.Join(d.problems...)
 	}
 	s := d.scenario(doc.Content[0])
-	s.File = file
+	s.File, s.Source = file, content
 	if len(d.problems) == 0 {
 		d.validate(s, doc.Content[0])
 	}

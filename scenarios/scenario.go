@@ -7,8 +7,9 @@ const APIVersion = "ckadrill/v1"
 
 // Scenario is one drill.
 type Scenario struct {
-	// File is where it was read from.
+	// File is where it was read from, Source what stood there: a session keeps it, and needs the file no more.
 	File     string
+	Source   []byte
 	Metadata Metadata
 	// Cluster is the name of a cluster preset; "reference" if it is not given.
 	Cluster  string
