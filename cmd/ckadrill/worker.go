@@ -4,8 +4,12 @@ import (
 	"os"
 
 	"ckadrill/shell/crictl"
+	"ckadrill/shell/etcdctl"
+	"ckadrill/shell/journalctl"
 	"ckadrill/shell/kubectl"
 	"ckadrill/shell/openssl"
+	"ckadrill/shell/ssh"
+	"ckadrill/shell/systemctl"
 	"ckadrill/sim"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/kubeadm/presets"
@@ -40,6 +44,10 @@ func assemble(w *kernel.World, b *wire.Boot) (worker.World, error) {
 	kubectl.Register(w)
 	crictl.Register(w)
 	openssl.Register(w)
+	etcdctl.Register(w)
+	systemctl.Register(w.Programs)
+	journalctl.Register(w.Programs)
+	ssh.Register(w.Programs)
 	c, err := sim.New(w, spec)
 	if err != nil {
 		return nil, err

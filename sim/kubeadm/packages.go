@@ -34,16 +34,25 @@ func executable(program, version string) []byte {
 var cniPlugins = []string{"bandwidth", "bridge", "dhcp", "dummy", "firewall", "host-device", "host-local", "ipvlan", "loopback",
 	"macvlan", "portmap", "ptp", "sbr", "static", "tap", "tuning", "vlan", "vrf"}
 
+// etcdVersion is that of the tools on a control plane, and of the etcd that kubeadm starts.
+const etcdVersion = "3.6.6"
+
 // packageFiles is what installing the packages and following the installation guide leaves on a machine, before kubeadm runs.
 func packageFiles(c Cluster, m Machine) *Tree {
 	t := NewTree()
 	v := m.version(c)
+	t.Write("/usr/bin/openssl", 0o755, kernel.Executable("openssl"))
 	t.Write("/usr/bin/kubectl", 0o755, executable("kubectl", v))
 	if m.Role == Plain {
 		return t
 	}
 	kubernetesPackages(t, v)
 	containerdPackage(t, c)
+	if m.Role == ControlPlane {
+		for _, p := range []string{"etcdctl", "etcdutl"} {
+			t.Write("/usr/bin/"+p, 0o755, executable(p, etcdVersion))
+		}
+	}
 	t.Write("/etc/modules-load.d/k8s.conf", 0o644, []byte("overlay\nbr_netfilter\n"))
 	t.Write("/etc/sysctl.d/k8s.conf", 0o644, []byte("net.bridge.bridge-nf-call-iptables  = 1\nnet.bridge.bridge-nf-call-ip6tables = 1\nnet.ipv4.ip_forward                 = 1\n"))
 	t.Dir("/etc/cni", 0o755)
