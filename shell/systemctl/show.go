@@ -36,10 +36,10 @@ func (t *tool) printProperties(l []property) {
 			t.printf("%s=%s\n", p.name, p.value)
 		}
 	}
-	if len(t.properties) > 0 {
-		for _, want := range t.properties {
-			if i := slices.IndexFunc(l, func(p property) bool { return p.name == want }); i >= 0 {
-				print(l[i])
+	if len(t.properties) > 0 { // in the manager's order, not in that of the command line
+		for _, p := range l {
+			if slices.Contains(t.properties, p.name) {
+				print(p)
 			}
 		}
 		return

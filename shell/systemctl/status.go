@@ -125,7 +125,7 @@ func (t *tool) statusOf(s systemd.Status) (cut bool) {
 		}
 		t.printf("   Main PID: %d", s.MainPID)
 		if s.Running {
-			t.printf(" (%s)", comm(s.MainProgram))
+			t.printf(" (%s)", s.MainProgram)
 		} else if !s.MainExit.IsZero() {
 			t.printf(" %s", ended(s.ExitStatus))
 		}
@@ -215,9 +215,6 @@ func (t *tool) ended(st kernel.Status) string {
 	}
 	return t.color(red, ended(st))
 }
-
-// comm is a process's name as the kernel keeps it.
-func comm(s string) string { return s[:min(len(s), 15)] }
 
 // tasksMax is DefaultTasksMax=, 15 % of the kernel's limit.
 func (t *tool) tasksMax() int {

@@ -279,6 +279,50 @@ func TestThawCarriesOnSilently(t *testing.T) {
 	})
 }
 
+func TestAPowerCutLeavesNoWord(t *testing.T) {
+	lab(t, func(_ *kernel.World, m *Machine) {
+		m.Files(kernel.Root).WriteFile("/etc/systemd/system/x.service", []byte("[Service]\nType=notify\nExecStartPre=/usr/bin/slow\nExecStart=/usr/bin/good\nRestart=always\n[Install]\nWantedBy=multi-user.target\n"), 0o644)
+		m.Systemd().Enable("x.service")
+		m.Systemd().Start("good.service")
+		go m.Systemd().Start("x.service")
+		time.Sleep(time.Second)
+		before := m.Journal().After(0)
+		m.Crash()
+		time.Sleep(time.Hour)
+		if after := m.Journal().After(before[len(before)-1].Seq); len(after) != 0 {
+			t.Errorf("%+v", after)
+		}
+		go m.Boot()
+		time.Sleep(time.Minute)
+		if s := m.Systemd().Status("x.service"); s.Active != systemd.Activating || s.Sub != "start" || !m.Systemd().Booting() {
+			t.Errorf("%s (%s)", s.Active, s.Sub)
+		}
+	})
+}
+
+func TestKillModeProcess(t *testing.T) {
+	lab(t, func(_ *kernel.World, m *Machine) {
+		m.Files(kernel.Root).WriteFile("/etc/systemd/system/x.service", []byte("[Service]\nExecStart=/usr/bin/good\nKillMode=process\n"), 0o644)
+		s := m.Systemd()
+		s.Start("x.service")
+		shim, err := m.Start(kernel.Spec{Argv: []string{"/usr/bin/stubborn"}, Unit: "x.service"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		s.Restart("x.service")
+		if !shim.Alive() {
+			t.Error("it killed more than the main process")
+		}
+		all := strings.Join(lines(m, "x.service"), "\n")
+		for _, want := range []string{fmt.Sprintf("x.service: Unit process %d (stubborn) remains running after unit stopped.", shim.ID()), fmt.Sprintf("x.service: Found left-over process %d (stubborn) in control group while starting unit. Ignoring.", shim.ID())} {
+			if !strings.Contains(all, want) {
+				t.Errorf("no line %q in\n%s", want, all)
+			}
+		}
+	})
+}
+
 // thawAfter freezes a lab after a while, thaws it into another world, and runs f there.
 func thawAfter(t *testing.T, d time.Duration, units map[string]string, begin func(m *Machine), f func(m *Machine)) {
 	t.Helper()

@@ -202,17 +202,16 @@ func (m *Machine) cut() {
 	m.on = false
 	hooks := m.power
 	m.mu.Unlock()
-	for _, p := range m.host.Processes.List() {
-		if p.ID() != 1 {
-			p.Signal(kernel.SIGKILL)
-		}
-	}
 	m.mu.Lock()
 	init := m.init
 	m.init = nil
 	m.mu.Unlock()
+	// init goes first: it must not see the others end, and tell of it
 	if init != nil {
 		init.Signal(kernel.SIGKILL)
+	}
+	for _, p := range m.host.Processes.List() {
+		p.Signal(kernel.SIGKILL)
 	}
 	for _, f := range hooks {
 		f(false)

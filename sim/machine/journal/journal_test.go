@@ -36,6 +36,9 @@ func TestLinesAndFormats(t *testing.T) {
 			"short-precise": "Dec 01 10:00:05.123456 cka-w1 kubelet[2185]: I1201 10:00:05.1 first",
 			"short-iso":     "2026-12-01T10:00:05+00:00 cka-w1 kubelet[2185]: I1201 10:00:05.1 first",
 			"cat":           "I1201 10:00:05.1 first",
+			"with-unit":     "Tue 2026-12-01 10:00:05 UTC cka-w1 kubelet.service[2185]: I1201 10:00:05.1 first",
+			"export": "__CURSOR=s=8c4f3c1f0c7a4d62b3f6a1f0e2d3c4b5;i=1\n__REALTIME_TIMESTAMP=1796119205123456\n__MONOTONIC_TIMESTAMP=0\n_BOOT_ID=8c4f3c1f0c7a4d62b3f6a1f0e2d3c4b5\n_HOSTNAME=cka-w1\nPRIORITY=6\n" +
+				"SYSLOG_IDENTIFIER=kubelet\n_PID=2185\n_UID=0\n_COMM=kubelet\n_TRANSPORT=stdout\n_SYSTEMD_UNIT=kubelet.service\n_SYSTEMD_CGROUP=/system.slice/kubelet.service\nMESSAGE=I1201 10:00:05.1 first\n",
 		} {
 			if got := e.Format(mode, "cka-w1"); got != want {
 				t.Errorf("%s: %q", mode, got)

@@ -104,7 +104,7 @@ func (m *Manager) child(d *Definition, c command, spec kernel.Spec, fails *stage
 	pid = m.cfg.Host.Processes.Next()
 	m.cfg.Host.Processes.SetNext(pid + 1)
 	say := func(format string, a ...any) {
-		m.cfg.Journal.Add(journal.Entry{Unit: d.Name, Identifier: "(" + comm(path.Base(c.path)) + ")", PID: pid, Priority: journal.Err, Message: d.Name + ": " + fmt.Sprintf(format, a...)})
+		m.add(journal.Entry{Unit: d.Name, Identifier: "(" + tail(path.Base(c.path)) + ")", PID: pid, Priority: journal.Err, Message: d.Name + ": " + fmt.Sprintf(format, a...)})
 	}
 	text := strerror(fails.err)
 	switch fails.step {
@@ -123,12 +123,13 @@ func (m *Manager) child(d *Definition, c command, spec kernel.Spec, fails *stage
 	return nil, &kernel.Status{Code: fails.code}, pid
 }
 
-// comm is a name as the kernel keeps it: at most 15 bytes. systemd's child puts its own in parentheses, which count.
-func comm(s string) string {
-	if len(s) > 13 {
-		s = s[len(s)-13:]
-	}
-	return s
+// tail is a name as systemd's child gives it to itself, in parentheses: the last bytes of what fits the kernel's 15.
+func tail(s string) string { return s[max(0, len(s)-13):] }
+
+// comm is a process's name as the kernel keeps it: at most 15 bytes.
+func comm(p *kernel.Process) string {
+	s := p.Name()
+	return s[:min(len(s), 15)]
 }
 
 // start1 starts a process from a command whose argv[0] may differ from its path.
@@ -162,6 +163,9 @@ func (m *Manager) spawn(u *unit, c command, spec kernel.Spec, fails *stage) (fai
 // respawn starts the main process of a unit again after a thaw, as what it was started, with its number.
 func (m *Manager) respawn(u *unit) error {
 	x := u.command
+	if len(x.Argv) == 0 {
+		return fmt.Errorf("%s cannot be resumed: the state does not say what it was started as", u.name)
+	}
 	spec := kernel.Spec{Unit: u.name, Parent: m.init.Load(), Argv: slices.Clone(x.Argv), Env: x.Env, Dir: x.Dir, Cred: x.Cred, PID: u.mainPID, Started: u.mainStart}
 	m.output(&spec, u.def, x.Path)
 	var p *kernel.Process

@@ -139,7 +139,14 @@ func (m *Manager) referenced(name string) bool {
 
 // log writes a line of systemd itself.
 func (m *Manager) log(unit string, priority int, format string, a ...any) {
-	m.cfg.Journal.Add(journal.Entry{Unit: unit, Identifier: "systemd", PID: 1, Priority: priority, Message: fmt.Sprintf(format, a...)})
+	m.add(journal.Entry{Unit: unit, Identifier: "systemd", PID: 1, Priority: priority, Message: fmt.Sprintf(format, a...)})
+}
+
+// add writes to the journal, unless the machine has gone off under the job that does so.
+func (m *Manager) add(e journal.Entry) {
+	if p := kernel.Current(); p == nil || p.Alive() {
+		m.cfg.Journal.Add(e)
+	}
 }
 
 // reloadTime is how long systemd takes to read all units again, measured on a lab's machine.
