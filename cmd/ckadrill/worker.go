@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 
+	"ckadrill/grader"
 	"ckadrill/shell/crictl"
 	"ckadrill/shell/etcdctl"
 	"ckadrill/shell/journalctl"
@@ -48,18 +49,34 @@ func assemble(w *kernel.World, b *wire.Boot) (worker.World, error) {
 	systemctl.Register(w.Programs)
 	journalctl.Register(w.Programs)
 	ssh.Register(w.Programs)
+	grader.Register(w)
 	c, err := sim.New(w, spec)
 	if err != nil {
 		return nil, err
 	}
-	if b.Parts != nil {
-		if err := c.Thaw(b.Parts); err != nil {
+	grader.Handle(c)
+	if b.Parts == nil {
+		if err := c.Build(); err != nil {
 			return nil, err
 		}
-		if b.Reseed {
-			w.Reseed(b.Seed)
-		}
-		return c, nil
+		return c, installGrader(c)
 	}
-	return c, c.Build()
+	if err := c.Thaw(b.Parts); err != nil {
+		return nil, err
+	}
+	if b.Reseed { // the embedded state: the candidate has not begun yet
+		w.Reseed(b.Seed)
+		return c, installGrader(c)
+	}
+	return c, nil
+}
+
+// installGrader writes the programs that a candidate talks to the examiner with.
+func installGrader(c *sim.Cluster) error {
+	for _, m := range c.Machines() {
+		if err := grader.Install(m.Files(kernel.Root)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
