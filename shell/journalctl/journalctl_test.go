@@ -47,6 +47,7 @@ func testLab(t *testing.T, f func(l *lab)) {
 		files.Symlink("/usr/lib/systemd/system/tick.service", "/etc/systemd/system/multi-user.target.wants/tick.service")
 		m.Boot()
 		defer m.Crash()
+		synctest.Wait() // the services have begun
 		f(&lab{t, m})
 	})
 }

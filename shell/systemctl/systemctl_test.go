@@ -97,6 +97,7 @@ func testLab(t *testing.T, f func(l *lab)) {
 		}
 		m.Boot()
 		defer m.Crash()
+		synctest.Wait() // the services have begun
 		f(&lab{t, m})
 	})
 }
