@@ -15,8 +15,11 @@ import (
 // gzip is gzip, gunzip and zcat.
 func gzip(c *libc.Prog) int {
 	opts, operands, err := libc.Getopt(c.Args, "123456789cdfhkLlNnqrS:tVv", "stdout|c", "to-stdout|c", "decompress|d", "uncompress|d", "force|f", "keep|k", "list|l", "no-name|n", "name|N", "quiet|q", "recursive|r", "suffix:|S", "test|t", "verbose|v", "fast|1", "best|9", "help|h", "version|V")
+	c.Called = "gzip"
 	if err != nil {
-		return c.Usage(err)
+		c.Warn("%s", err)
+		c.Errorf("Try `gzip --help' for more information.\n")
+		return 1
 	}
 	stdout, decompress, force, keep, test, verbose, level := c.Name == "zcat", c.Name != "gzip", false, false, false, false, 6
 	for _, o := range opts {
@@ -44,7 +47,8 @@ func gzip(c *libc.Prog) int {
 		if n == "-" || stdout || test {
 			in, err := c.Input(n)
 			if err != nil && n != "-" && decompress && errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(n, ".gz") {
-				in, err = c.Input(n + ".gz")
+				n += ".gz"
+				in, err = c.Input(n)
 			}
 			if err != nil {
 				c.FailFile(n, err)
@@ -60,7 +64,7 @@ func gzip(c *libc.Prog) int {
 			}
 			if err := pump(out, in, decompress, level); err != nil {
 				c.Out.Flush()
-				c.Errorf("\n%s: %s: %s\n", c.Name, label, gzipError(err))
+				c.Errorf("\ngzip: %s: %s\n", label, gzipError(err))
 				c.Status = 1
 			}
 			in.Close()
@@ -102,7 +106,7 @@ func gzip(c *libc.Prog) int {
 		}
 		if err := rewrite(c, n, to, decompress, level, i); err != nil {
 			c.Out.Flush()
-			c.Errorf("\n%s: %s: %s\n", c.Name, n, gzipError(err))
+			c.Errorf("\ngzip: %s: %s\n", n, gzipError(err))
 			c.Status = 1
 			continue
 		}
@@ -147,6 +151,9 @@ func pump(out io.Writer, in io.Reader, decompress bool, level int) error {
 	r, err := stdgzip.NewReader(in)
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
+	}
+	if err == io.ErrUnexpectedEOF {
+		return stdgzip.ErrHeader
 	}
 	if err != nil {
 		return err

@@ -44,7 +44,8 @@ func tar(c *libc.Prog) int {
 		"to-stdout|O", "keep-old-files|k", "dereference|h", "absolute-names|P", "auto-compress|a", "touch|m", "bzip2|j", "xz|J", "exclude:", "strip-components:", "no-same-owner", "same-owner", "no-same-permissions", "owner:", "group:",
 		"numeric-owner", "overwrite", "files-from:|T", "exclude-from:|X", "warning:", "one-file-system", "wildcards", "transform:", "sort:", "mtime:", "help", "version", "totals", "no-recursion", "to-command:", "ignore-failed-read")
 	if err != nil {
-		return c.Usage(err)
+		c.Warn("%s", err)
+		return r.tryHelp()
 	}
 	auto := false
 	for _, o := range opts {
@@ -52,7 +53,7 @@ func tar(c *libc.Prog) int {
 		case "c", "x", "t", "r":
 			if r.mode != 0 && r.mode != o.Name[0] {
 				c.Fail("You may not specify more than one '-Acdtrux', '--delete' or  '--test-label' option")
-				return c.TryHelp()
+				return r.tryHelp()
 			}
 			r.mode = o.Name[0]
 		case "z":
@@ -117,7 +118,7 @@ func tar(c *libc.Prog) int {
 	case 'c':
 		if len(operands) == 0 {
 			c.Warn("Cowardly refusing to create an empty archive")
-			return c.TryHelp()
+			return r.tryHelp()
 		}
 		return r.create(operands)
 	case 'x', 't':
@@ -129,7 +130,12 @@ func tar(c *libc.Prog) int {
 		return c.Usage(errors.New("no operation given"))
 	}
 	c.Warn("You must specify one of the '-Acdtrux', '--delete' or '--test-label' options")
-	return c.TryHelp()
+	return r.tryHelp()
+}
+
+func (r *tarRun) tryHelp() int {
+	r.c.Errorf("Try 'tar --help' or 'tar --usage' for more information.\n")
+	return 2
 }
 
 // oldTarOptions turns "tar czf a.tgz" into "tar -c -z -f a.tgz".
@@ -396,14 +402,19 @@ func (r *tarRun) read(operands []string) int {
 		mode fs.FileMode
 	}
 	var dirs []later
+	first := true
 	for c.Alive() {
 		h, err := a.Next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
+			if first && errors.Is(err, io.ErrUnexpectedEOF) {
+				err = stdtar.ErrHeader
+			}
 			return r.broken(err)
 		}
+		first = false
 		if len(operands) > 0 {
 			match := ""
 			for _, o := range operands {

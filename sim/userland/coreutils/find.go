@@ -264,6 +264,9 @@ func compare(s string) (func(n int64) bool, bool) {
 func (p *findParser) primary() (predicate, error) {
 	d, c := p.d, p.d.c
 	if len(p.args) == 0 {
+		if p.last == "" {
+			return nil, findError("invalid expression; expected to find a ')' but didn't see one. Perhaps you need an extra predicate after '('")
+		}
 		return nil, findError("invalid expression; you have used a binary operator '" + p.last + "' with nothing after it.")
 	}
 	name := p.args[0]
@@ -344,7 +347,7 @@ func (p *findParser) primary() (predicate, error) {
 		}
 		cmp, ok := compare(a)
 		if !ok {
-			return nil, findError("Invalid argument `" + a + "' to -size")
+			return nil, findError("invalid -size type `" + strings.TrimLeft(a, "+-0123456789") + "'")
 		}
 		return func(f *found) bool { return cmp((f.info.Size() + unit - 1) / unit) }, nil
 	case "-empty":

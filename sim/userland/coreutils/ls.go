@@ -22,7 +22,7 @@ type lister struct {
 	now   time.Time
 
 	all, almost, long, human, si, dirs, recursive, reverse, inode, blocks, numeric, noOwner, noGroup, slash, classify bool
-	followArgs, followAll, byCommas, byRows, dirsFirst, unsorted, quoted, color, noBackups                            bool
+	followArgs, followAll, byCommas, byRows, dirsFirst, quoted, always, color, noBackups                              bool
 	sort, show, timeStyle                                                                                             string // sort: name, time, size, extension, version, none; show: mtime, atime, ctime
 	columns                                                                                                           bool
 	width                                                                                                             int
@@ -147,6 +147,8 @@ func ls(c *libc.Prog) int {
 			}
 		case "I":
 			l.ignore = append(l.ignore, o.Value)
+		case "Q":
+			l.always = true
 		case "N":
 			l.quoted = false
 		case "quoting-style":
@@ -369,6 +371,9 @@ func (l *lister) order(es []*entry) {
 func isDir(e *entry) bool { return e.info.IsDir() || e.dest != nil && e.dest.IsDir() }
 
 func (l *lister) quote(s string) string {
+	if l.always {
+		return strconv.Quote(s)
+	}
 	if l.quoted {
 		return libc.QuoteN(s)
 	}
@@ -625,6 +630,7 @@ func (l *lister) printColumns(es []*entry, shown func(*entry) string) {
 	}
 	n := len(columns)
 	for r := range rows {
+		at := 0
 		for k := range n {
 			i := k*rows + r
 			last := i+rows >= len(es)
@@ -640,10 +646,26 @@ func (l *lister) printColumns(es []*entry, shown func(*entry) string) {
 			if last {
 				break
 			}
-			l.c.Put("%s", strings.Repeat(" ", columns[k]-widths[i]))
+			l.c.Put("%s", indent(at+widths[i], at+columns[k]))
+			at += columns[k]
 		}
 		l.c.Put("\n")
 	}
+}
+
+// indent moves from one screen column to another, with tabs where they reach.
+func indent(from, to int) string {
+	var b strings.Builder
+	for from < to {
+		if to/8 > (from+1)/8 {
+			b.WriteByte('\t')
+			from += 8 - from%8
+		} else {
+			b.WriteByte(' ')
+			from++
+		}
+	}
+	return b.String()
 }
 
 // sameFile says whether two files are one.

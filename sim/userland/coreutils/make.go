@@ -50,8 +50,14 @@ func mkdir(c *libc.Prog) int {
 				fail(name, syscall.ENOENT)
 				return false
 			}
-			if i, err := c.Files.Stat(full); err == nil && parents && i.IsDir() {
-				return true
+			if i, err := c.Files.Stat(full); err == nil && parents {
+				if i.IsDir() {
+					return true
+				}
+				if !last {
+					fail(name, syscall.ENOTDIR)
+					return false
+				}
 			}
 			if err := c.Files.Mkdir(full, 0o777); err != nil {
 				fail(name, err)

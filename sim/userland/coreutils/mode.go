@@ -309,7 +309,7 @@ func chown(c *libc.Prog) int {
 	if c.Name == "chgrp" {
 		what = "group"
 	}
-	uid, gid := -1, -1
+	uid, gid, spec := -1, -1, ""
 	if reference != "" {
 		i, err := c.Files.Stat(c.Path(reference))
 		if err != nil {
@@ -320,7 +320,7 @@ func chown(c *libc.Prog) int {
 		if len(operands) == 0 {
 			return c.MissingOperand()
 		}
-		spec := operands[0]
+		spec = operands[0]
 		if len(operands) == 1 {
 			c.Warn("missing operand after %s", c.Quote(spec))
 			return c.TryHelp()
@@ -408,7 +408,11 @@ func chown(c *libc.Prog) int {
 		case err != nil:
 			c.Fail("changing %s of %s: %s", what, libc.Quote(name), libc.Strerror(err))
 		case (newUID != st.UID || newGID != st.GID) && (verbose || changes):
-			c.Put("changed %s of %s from %s to %s\n", what, libc.Quote(name), show(st.UID, st.GID), show(newUID, newGID))
+			to := spec
+			if to == "" || strings.HasSuffix(to, ":") {
+				to = show(newUID, newGID)
+			}
+			c.Put("changed %s of %s from %s to %s\n", what, libc.Quote(name), show(st.UID, st.GID), to)
 		case verbose:
 			c.Put("%s of %s retained as %s\n", what, libc.Quote(name), show(newUID, newGID))
 		}

@@ -29,10 +29,16 @@ func printf(c *libc.Prog) int {
 		return c.MissingOperand()
 	}
 	out, errs := bash.Printf(args[0], args[1:], c.StartTime())
-	c.Out.WriteString(out)
 	for _, e := range errs {
+		if s, ok := strings.CutSuffix(e, ": invalid number"); ok && !c.Busybox {
+			e = c.Quote(s) + ": expected a numeric value"
+			if s != "" && (s[0] >= '0' && s[0] <= '9' || len(s) > 1 && (s[0] == '-' || s[0] == '+') && s[1] >= '0' && s[1] <= '9') {
+				e = c.Quote(s) + ": value not completely converted"
+			}
+		}
 		c.Fail("%s", e)
 	}
+	c.Out.WriteString(out)
 	return c.Status
 }
 

@@ -117,7 +117,7 @@ func timeout(c *libc.Prog) int {
 		}
 	}
 	if len(operands) < 2 {
-		return c.MissingOperand()
+		return c.TryHelp()
 	}
 	limit, valid := interval(operands[0])
 	if !valid {
@@ -152,7 +152,7 @@ func timeout(c *libc.Prog) int {
 	case preserve:
 		return status.ExitCode()
 	case signal == kernel.SIGKILL && status.Signal == kernel.SIGKILL:
-		return 128 + int(kernel.SIGKILL)
+		c.Signal(kernel.SIGKILL) // the signal went to timeout's own process group too
 	}
 	if c.Busybox {
 		return 143

@@ -83,7 +83,7 @@ func xargs(c *libc.Prog) int {
 		}
 	}
 	if c.Status != 0 {
-		return c.Status
+		return c.TryHelp()
 	}
 	if len(operands) == 0 {
 		operands = []string{"echo"}
@@ -145,7 +145,7 @@ func xargs(c *libc.Prog) int {
 				flush()
 			}
 		}
-		if !r.stop && (len(batch) > 0 || !ran && empty) {
+		if !r.stop && !x.failed && (len(batch) > 0 || !ran && empty) {
 			flush()
 		}
 	}

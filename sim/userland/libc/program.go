@@ -16,8 +16,8 @@ import (
 // Prog is a running command-line program: its process, its buffered standard output and its exit status so far.
 type Prog struct {
 	*kernel.Process
-	// Name is what error messages begin with.
-	Name string
+	// Name is the program's own name, Called the one that it was started under, which error messages begin with.
+	Name, Called string
 	// Args are the arguments without the program's name.
 	Args []string
 	// Out is the buffered standard output; it is flushed before each error message and at the end.
@@ -45,21 +45,27 @@ func program(name string, busybox bool, run func(c *Prog) int) kernel.Program {
 		if p.Sleep(p.ConsumeLag(startCost)) != nil {
 			return 1
 		}
-		c := &Prog{Process: p, Name: name, Out: bufio.NewWriterSize(p.Stdout, 32<<10), FailStatus: 1, Busybox: busybox}
+		c := &Prog{Process: p, Name: name, Called: name, Out: bufio.NewWriterSize(p.Stdout, 32<<10), FailStatus: 1, Busybox: busybox}
 		if len(p.Argv) > 1 {
 			c.Args = p.Argv[1:]
+		}
+		if len(p.Argv) > 0 && !busybox && !shortNamed[name] {
+			c.Called = p.Argv[0]
 		}
 		if c.IsTerminal(p.Stdout) {
 			c.Out = bufio.NewWriterSize(p.Stdout, 4<<10)
 		}
 		status := run(c)
 		if err := c.Out.Flush(); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, kernel.ErrDead) {
-			p.Errorf("%s: write error: %s\n", c.Name, Strerror(err))
+			p.Errorf("%s: write error: %s\n", c.Called, Strerror(err))
 			return max(status, c.FailStatus)
 		}
 		return status
 	}
 }
+
+// shortNamed programs leave the directory out of their name, or are scripts around another program.
+var shortNamed = map[string]bool{"grep": true, "egrep": true, "fgrep": true, "gzip": true, "awk": true, "sudo": true, "su": true, "swapon": true, "swapoff": true, "vim": true}
 
 // Fail prints an error message that begins with the program's name and sets the exit status.
 func (c *Prog) Fail(format string, a ...any) int {
@@ -71,7 +77,7 @@ func (c *Prog) Fail(format string, a ...any) int {
 // Warn prints a message that begins with the program's name.
 func (c *Prog) Warn(format string, a ...any) {
 	c.Out.Flush()
-	c.Errorf("%s: %s\n", c.Name, fmt.Sprintf(format, a...))
+	c.Errorf("%s: %s\n", c.Called, fmt.Sprintf(format, a...))
 }
 
 // FailFile prints "name: file: error".
@@ -86,7 +92,7 @@ func (c *Prog) Usage(err error) int {
 // TryHelp prints the line that follows a usage error.
 func (c *Prog) TryHelp() int {
 	c.Out.Flush()
-	c.Errorf("Try '%s --help' for more information.\n", c.Name)
+	c.Errorf("Try '%s --help' for more information.\n", c.Called)
 	return c.FailStatus
 }
 

@@ -169,11 +169,13 @@ func pgrep(c *libc.Prog) int {
 	}
 	if len(operands) == 0 && len(users)+len(parents) == 0 {
 		c.Warn("no matching criteria specified")
-		return c.TryHelp()
+		c.Errorf("Try `%s --help' for more information.\n", c.Name)
+		return 2
 	}
 	if len(operands) > 1 {
 		c.Warn("only one pattern can be provided")
-		return c.TryHelp()
+		c.Errorf("Try `%s --help' for more information.\n", c.Name)
+		return 2
 	}
 	var re *regex.Regexp
 	if len(operands) > 0 {

@@ -1,5 +1,5 @@
 // Package regex compiles POSIX basic and extended regular expressions, with GNU's additions, for Go's engine: leftmost
-// longest, in linear time. Back-references inside an expression are not regular and are refused in so many words.
+// longest, in linear time. Expressions with back-references, which are not regular, are matched by backtracking.
 package regex
 
 import (
@@ -19,7 +19,8 @@ type Flags struct {
 
 // Regexp is a compiled expression.
 type Regexp struct {
-	*regexp.Regexp
+	re   *regexp.Regexp
+	back *backtracker // for expressions with back-references
 	// Group is the number of the group that is the match proper: 0, or 1 where Perl's \K or a look-around cut the rest off.
 	Group int
 }
@@ -62,12 +63,86 @@ func Compile(expr string, f Flags) (*Regexp, error) {
 	if !f.Perl {
 		re.Longest()
 	}
-	return &Regexp{re, group}, nil
+	r := &Regexp{re: re, Group: group}
+	if hasBackReference(text) {
+		if r.back, err = newBacktracker(text); err != nil {
+			return nil, message(err)
+		}
+		for _, c := range text {
+			if n := int(c - backReference); n >= 1 && n <= 9 && n > re.NumSubexp() {
+				return nil, fmt.Errorf("Invalid back reference")
+			}
+		}
+	}
+	return r, nil
+}
+
+// String is the expression in Go's syntax, with its flags, as [Flags].Perl takes it.
+func (r *Regexp) String() string { return r.re.String() }
+
+// NumSubexp is the number of groups.
+func (r *Regexp) NumSubexp() int { return r.re.NumSubexp() }
+
+// Longest makes a Perl expression prefer longer matches.
+func (r *Regexp) Longest() { r.re.Longest() }
+
+// MatchString says whether s has a match.
+func (r *Regexp) MatchString(s string) bool {
+	if r.back != nil {
+		return r.back.find(s, 0) != nil
+	}
+	return r.re.MatchString(s)
+}
+
+// FindStringSubmatch is the leftmost match with its groups.
+func (r *Regexp) FindStringSubmatch(s string) []string {
+	if r.back == nil {
+		return r.re.FindStringSubmatch(s)
+	}
+	m := r.back.find(s, 0)
+	if m == nil {
+		return nil
+	}
+	l := make([]string, len(m)/2)
+	for i := range l {
+		if m[2*i] >= 0 {
+			l[i] = s[m[2*i]:m[2*i+1]]
+		}
+	}
+	return l
+}
+
+// FindAllStringSubmatchIndex lists at most n matches (all for -1) that do not overlap.
+func (r *Regexp) FindAllStringSubmatchIndex(s string, n int) [][]int {
+	if r.back == nil {
+		return r.re.FindAllStringSubmatchIndex(s, n)
+	}
+	var l [][]int
+	last := -1
+	for at := 0; at <= len(s) && n != len(l); {
+		m := r.back.find(s, at)
+		if m == nil {
+			break
+		}
+		if m[1] > m[0] || m[0] != last { // no empty match right behind another
+			l = append(l, m)
+		}
+		last = m[1]
+		if at = m[1]; m[1] == m[0] {
+			at++
+		}
+	}
+	return l
 }
 
 // Match is the match proper at or after start, nil if there is none; its groups follow as in FindSubmatchIndex.
 func (r *Regexp) Match(s []byte) []int {
-	m := r.FindSubmatchIndex(s)
+	var m []int
+	if r.back != nil {
+		m = r.back.find(string(s), 0)
+	} else {
+		m = r.re.FindSubmatchIndex(s)
+	}
 	if m != nil && r.Group > 0 {
 		return m[2*r.Group:]
 	}
@@ -139,7 +214,7 @@ func Translate(s string, extended bool) (string, error) {
 				b.WriteString(strings.TrimSuffix(s[i:i+n], `\}`) + "}")
 				i += n - 1
 			case c >= '1' && c <= '9':
-				return "", fmt.Errorf("ckadrill does not simulate back-references (\\%c) in regular expressions", c)
+				b.WriteRune(backReference + rune(c-'0'))
 			case c == 'n':
 				b.WriteString(`\n`)
 			case c == 't':

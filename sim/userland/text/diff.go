@@ -181,11 +181,11 @@ func diff(c *libc.Prog) int {
 	d.command = strings.Join(cmd, " ")
 	switch {
 	case len(files) == 0:
-		return usageText(c, "missing operand after 'diff'")
+		return d.usage("missing operand after " + libc.Quote(c.Called))
 	case len(files) == 1:
-		return usageText(c, "missing operand after "+libc.Quote(files[0]))
+		return d.usage("missing operand after " + libc.Quote(files[0]))
 	case len(files) > 2:
-		return usageText(c, "extra operand "+libc.Quote(files[2]))
+		return d.usage("extra operand " + libc.Quote(files[2]))
 	}
 	a, b := files[0], files[1]
 	da, db := d.isDir(a), d.isDir(b)
@@ -392,17 +392,45 @@ func boolInt(b bool) int {
 	return 0
 }
 
+// sideLine prints a line of both files beside each other, with sdiff's columns.
 func (d *differ) sideLine(l, mark, r string) {
-	half := d.width/2 - 2
-	l = strings.ReplaceAll(l, "\t", "        ")
-	if len(l) > half-1 {
-		l = l[:half-1]
+	const tab, gutter = 8, 3
+	off := (d.width + tab + gutter) / (2 * tab) * tab
+	half := max(0, min(off-gutter, d.width-off))
+	second := off
+	if half == 0 {
+		second = d.width
 	}
-	if r == "" && mark == "<" {
-		d.c.Put("%-*s %s\n", half, l, mark)
-		return
+	var b strings.Builder
+	at := 0
+	text := func(s string) {
+		s = strings.ReplaceAll(s, "\t", "        ")
+		if len(s) > half {
+			s = s[:half]
+		}
+		b.WriteString(s)
+		at += len(s)
 	}
-	d.c.Put("%s\n", strings.TrimRight(fmt.Sprintf("%-*s %s\t%s", half, l, mark, r), " \t"))
+	move := func(to int) {
+		for next := at + tab - at%tab; next <= to; next += tab {
+			b.WriteByte('\t')
+			at = next
+		}
+		for ; at < to; at++ {
+			b.WriteByte(' ')
+		}
+	}
+	text(l)
+	if mark != " " {
+		move((half + second - 1) / 2)
+		b.WriteString(mark)
+		at++
+	}
+	if r != "" {
+		move(second)
+		text(r)
+	}
+	d.c.Put("%s\n", b.String())
 }
 
 const noNewline = "\\ No newline at end of file\n"
@@ -519,7 +547,7 @@ func cmp(c *libc.Prog) int {
 		files = append(files, "-")
 	}
 	if len(files) < 2 {
-		return usageText(c, "missing operand after 'cmp'")
+		return (&differ{c: c}).usage("missing operand after " + libc.Quote(c.Called))
 	}
 	a, err := c.InputAll(files[0])
 	if err != nil {
@@ -549,4 +577,11 @@ func cmp(c *libc.Prog) int {
 		return 1
 	}
 	return 0
+}
+
+// usage is an error of the command line as diffutils words it.
+func (d *differ) usage(text string) int {
+	d.c.Warn("%s", text)
+	d.c.Warn("Try '%s --help' for more information.", d.c.Called)
+	return 2
 }

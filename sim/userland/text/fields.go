@@ -12,6 +12,15 @@ import (
 	"ckadrill/sim/userland/libc"
 )
 
+// quoted gives the word in a message the quotes of the process's locale.
+func quoted(c *libc.Prog, message string) string {
+	i, j := strings.IndexByte(message, '\''), strings.LastIndexByte(message, '\'')
+	if i < 0 || i == j {
+		return message
+	}
+	return message[:i] + c.Quote(message[i+1:j]) + message[j+1:]
+}
+
 // span is a range of positions from 1; hi is 0 for "to the end".
 type span struct{ lo, hi int }
 
@@ -110,6 +119,7 @@ func cut(c *libc.Prog) int {
 		what = "field"
 	}
 	l, bad := spans(list, what)
+	bad = quoted(c, bad)
 	if bad != "" {
 		return usageText(c, bad)
 	}
@@ -254,19 +264,19 @@ func tr(c *libc.Prog) int {
 		c.Warn("missing operand")
 		return c.TryHelp()
 	case len(sets) == 1 && !del && !squeeze:
-		c.Warn("missing operand after %s", libc.Quote(sets[0]))
+		c.Warn("missing operand after %s", c.Quote(sets[0]))
 		c.Errorf("Two strings must be given when translating.\n")
 		return c.TryHelp()
 	case len(sets) == 1 && del && squeeze:
-		c.Warn("missing operand after %s", libc.Quote(sets[0]))
+		c.Warn("missing operand after %s", c.Quote(sets[0]))
 		c.Errorf("Two strings must be given when both deleting and squeezing repeats.\n")
 		return c.TryHelp()
 	case len(sets) == 2 && del && !squeeze:
-		c.Warn("extra operand %s", libc.Quote(sets[1]))
+		c.Warn("extra operand %s", c.Quote(sets[1]))
 		c.Errorf("Only one string may be given when deleting without squeezing repeats.\n")
 		return c.TryHelp()
 	case len(sets) > 2:
-		c.Warn("extra operand %s", libc.Quote(sets[2]))
+		c.Warn("extra operand %s", c.Quote(sets[2]))
 		return c.TryHelp()
 	}
 	set1, bad := trSet(sets[0], 0)
@@ -523,6 +533,7 @@ func sortCommand(c *libc.Prog) int {
 		switch o.Name {
 		case "k":
 			k, bad := parseSortKey(o.Value)
+			bad = quoted(c, bad)
 			if bad != "" {
 				return c.Fail("%s", bad)
 			}
@@ -535,7 +546,7 @@ func sortCommand(c *libc.Prog) int {
 				return c.Fail("empty tab")
 			}
 			if utf8.RuneCountInString(sep) > 1 {
-				return c.Fail("multi-character tab %s", libc.Quote(sep))
+				return c.Fail("multi-character tab %s", c.Quote(sep))
 			}
 		case "u":
 			unique = true
@@ -874,7 +885,7 @@ func uniq(c *libc.Prog) int {
 		}
 	}
 	if len(files) > 2 {
-		c.Warn("extra operand %s", libc.Quote(files[2]))
+		c.Warn("extra operand %s", c.Quote(files[2]))
 		return c.TryHelp()
 	}
 	key := func(s string) string {
@@ -970,7 +981,7 @@ func comm(c *libc.Prog) int {
 	}
 	if len(files) < 2 {
 		if len(files) == 1 {
-			c.Warn("missing operand after %s", libc.Quote(files[0]))
+			c.Warn("missing operand after %s", c.Quote(files[0]))
 		} else {
 			c.Warn("missing operand")
 		}

@@ -17,21 +17,21 @@ import (
 func inodeOf(i fs.FileInfo) uint64 { return kernel.StatOf(i).Inode }
 
 type grepper struct {
-	c                                                    *libc.Prog
-	patterns                                             []*regex.Regexp
-	invert, number, count, list, listNot, only, quiet    bool
-	silent, recursive, whole, word, names, noNames, null bool
-	byteOffset, textMode, skipBinary                     bool
-	before, after                                        int
-	maxCount                                             int
-	include, exclude, excludeDir                         []string
-	matched                                              bool
-	color                                                bool
+	c                                                              *libc.Prog
+	patterns                                                       []*regex.Regexp
+	invert, number, count, list, listNot, only, quiet              bool
+	silent, recursive, skipDirs, whole, word, names, noNames, null bool
+	byteOffset, textMode, skipBinary                               bool
+	before, after                                                  int
+	maxCount                                                       int
+	include, exclude, excludeDir                                   []string
+	matched                                                        bool
+	color                                                          bool
 }
 
 func grep(c *libc.Prog) int {
 	c.FailStatus = 2
-	opts, operands, err := libc.Getopt(contextNumber(c.Args), "A:B:C:EFGHIPLRTUZabce:f:hilm:noqrsvwxyz", "after-context:|A", "before-context:|B", "context:|C", "extended-regexp|E", "fixed-strings|F",
+	opts, operands, err := libc.Getopt(contextNumber(c.Args), "A:B:C:D:EFGHIPLRTUZabcd:e:f:hilm:noqrsvwxyz", "directories:|d", "devices:|D", "after-context:|A", "before-context:|B", "context:|C", "extended-regexp|E", "fixed-strings|F",
 		"basic-regexp|G", "perl-regexp|P", "with-filename|H", "no-filename|h", "files-without-match|L", "files-with-matches|l", "dereference-recursive|R", "recursive|r", "text|a",
 		"byte-offset|b", "count|c", "regexp:|e", "file:|f", "ignore-case|i", "no-ignore-case", "max-count:|m", "line-number|n", "only-matching|o", "quiet|q", "silent|q", "no-messages|s",
 		"invert-match|v", "word-regexp|w", "line-regexp|x", "null|Z", "null-data|z", "include:", "exclude:", "exclude-dir:", "color::", "colour::|color", "binary-files:", "line-buffered", "initial-tab|T", "directories:|d", "label:", "help", "version|V")
@@ -118,6 +118,8 @@ func grep(c *libc.Prog) int {
 			g.invert = true
 		case "w":
 			g.word = true
+		case "d":
+			g.skipDirs, g.recursive = o.Value == "skip", o.Value == "recurse"
 		case "x":
 			g.whole = true
 		case "Z":
@@ -151,7 +153,7 @@ func grep(c *libc.Prog) int {
 	}
 	if len(operands) == 0 {
 		if g.recursive {
-			operands = []string{"."}
+			operands = []string{""}
 		} else {
 			operands = []string{"-"}
 		}
@@ -208,7 +210,7 @@ func (g *grepper) compile(e string, f regex.Flags) (*regex.Regexp, error) {
 	if g.whole {
 		return regex.Compile(flags+"^(?:"+text+")$", regex.Flags{Perl: true})
 	}
-	r, err := regex.Compile(flags+`(?:^|\W)(`+text+`)(?:\W|$)`, regex.Flags{Perl: true})
+	r, err := regex.Compile(flags+`(?:^|\W)(`+regex.Renumber(text, 1)+`)(?:\W|$)`, regex.Flags{Perl: true})
 	if err == nil {
 		r.Longest()
 		r.Group = 1
@@ -226,10 +228,13 @@ func (g *grepper) operand(name string) {
 	info, err := c.Files.Stat(full)
 	if err == nil && info.IsDir() {
 		if !g.recursive {
+			if g.skipDirs {
+				return
+			}
 			if !g.silent {
 				c.Warn("%s: Is a directory", name)
 			}
-			c.Status = max(c.Status, 0)
+			c.Status = 2
 			return
 		}
 		g.tree(name)
@@ -240,21 +245,22 @@ func (g *grepper) operand(name string) {
 
 func (g *grepper) tree(dir string) {
 	c := g.c
-	entries, err := c.Files.ReadDir(c.Path(dir))
+	at := dir
+	if at == "" {
+		at = "." // no operand was given, and names are shown without it
+	}
+	entries, err := c.Files.ReadDir(c.Path(at))
 	if err != nil {
 		if !g.silent {
-			c.Warn("%s: %s", dir, libc.Strerror(err))
+			c.Warn("%s: %s", at, libc.Strerror(err))
 		}
 		c.Status = 2
 		return
 	}
 	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		if dir == "." && len(g.c.Args) > 0 {
+		name := strings.TrimSuffix(dir, "/") + "/" + e.Name()
+		if dir == "" {
 			name = e.Name()
-		}
-		if strings.HasSuffix(dir, "/") && dir != "/" {
-			name = dir + e.Name()
 		}
 		switch {
 		case e.IsDir():
@@ -375,7 +381,7 @@ func (g *grepper) search(name string, r io.Reader) {
 			}
 			if show && binary {
 				c.Out.Flush()
-				c.Put("Binary file %s matches\n", name)
+				c.Put("grep: %s: binary file matches\n", name)
 				c.Out.Flush()
 				return
 			}

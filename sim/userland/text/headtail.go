@@ -43,6 +43,9 @@ func oldStyle(args []string, plus bool) []string {
 		if a == "--" {
 			break
 		}
+		if i > 0 && (args[i-1] == "-n" || args[i-1] == "-c" || args[i-1] == "--lines" || args[i-1] == "--bytes") {
+			continue
+		}
 		if len(a) > 1 && (a[0] == '-' || plus && i == 0 && a[0] == '+') && a[1] >= '0' && a[1] <= '9' {
 			j := 1
 			for j < len(a) && a[j] >= '0' && a[j] <= '9' {
@@ -63,9 +66,6 @@ func oldStyle(args []string, plus bool) []string {
 			}
 			return append(append(append([]string(nil), args[:i]...), repl...), args[i+1:]...)
 		}
-		if i > 0 && (args[i-1] == "-n" || args[i-1] == "-c") {
-			continue
-		}
 	}
 	return args
 }
@@ -85,7 +85,7 @@ func head(c *libc.Prog) int {
 				if o.Name == "c" {
 					what = "bytes"
 				}
-				return c.Fail("invalid number of %s: %s", what, libc.Quote(o.Value))
+				return c.Fail("invalid number of %s: %s", what, c.Quote(o.Value))
 			}
 			n, bytesMode, butLast = v, o.Name == "c", sign == '-'
 		case "q":
@@ -170,7 +170,7 @@ func tail(c *libc.Prog) int {
 				if o.Name == "c" {
 					what = "bytes"
 				}
-				return c.Fail("invalid number of %s: %s", what, libc.Quote(o.Value))
+				return c.Fail("invalid number of %s: %s", what, c.Quote(o.Value))
 			}
 			n, bytesMode, fromStart = v, o.Name == "c", sign == '+'
 		case "f":

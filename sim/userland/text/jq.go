@@ -460,7 +460,7 @@ func jqError(err error) string {
 		return "Cannot iterate over " + kindAndValue(rest)
 	}
 	if rest, ok := strings.CutPrefix(s, "expected an object but got: "); ok {
-		return "Cannot index " + strings.SplitN(rest, " ", 2)[0] + " with \"...\""
+		return "Cannot index " + strings.SplitN(rest, " ", 2)[0] + " with a string key"
 	}
 	return s
 }

@@ -100,7 +100,7 @@ func fold(c *libc.Prog) int {
 		case "w":
 			n, err := strconv.Atoi(o.Value)
 			if err != nil || n < 1 {
-				return c.Fail("invalid number of columns: %s", libc.Quote(o.Value))
+				return c.Fail("invalid number of columns: %s", c.Quote(o.Value))
 			}
 			width = n
 		case "s":
@@ -212,14 +212,14 @@ func seq(c *libc.Prog) int {
 	case len(args) == 0:
 		return usageText(c, "missing operand")
 	case len(args) > 3:
-		return usageText(c, "extra operand "+libc.Quote(args[3]))
+		return usageText(c, "extra operand "+c.Quote(args[3]))
 	}
 	nums := make([]float64, len(args))
 	prec := 0
 	for i, a := range args {
 		f, err := strconv.ParseFloat(a, 64)
 		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-			return usageText(c, "invalid floating point argument: "+libc.Quote(a))
+			return usageText(c, "invalid floating point argument: "+c.Quote(a))
 		}
 		nums[i] = f
 		if k := strings.IndexByte(a, '.'); k >= 0 && (i < len(args)-1 || len(args) == 1) {
@@ -234,7 +234,7 @@ func seq(c *libc.Prog) int {
 		step = nums[1]
 	}
 	if step == 0 {
-		return usageText(c, "invalid Zero increment value: "+libc.Quote(args[1]))
+		return usageText(c, "invalid Zero increment value: "+c.Quote(args[1]))
 	}
 	width := 0
 	if equal {
@@ -282,13 +282,13 @@ func base64Command(c *libc.Prog) int {
 		case "w":
 			n, err := strconv.Atoi(o.Value)
 			if err != nil || n < 0 {
-				return c.Fail("invalid wrap size: %s", libc.Quote(o.Value))
+				return c.Fail("invalid wrap size: %s", c.Quote(o.Value))
 			}
 			wrap = n
 		}
 	}
 	if len(files) > 1 {
-		return usageText(c, "extra operand "+libc.Quote(files[1]))
+		return usageText(c, "extra operand "+c.Quote(files[1]))
 	}
 	name := orStdin(files)[0]
 	b, err := c.InputAll(name)
@@ -415,6 +415,9 @@ func sum(c *libc.Prog) int {
 			return true
 		})
 		if formatted == 0 {
+			if list == "-" {
+				list = "'standard input'"
+			}
 			c.Fail("%s: no properly formatted checksum lines found", list)
 		}
 		return true
@@ -454,7 +457,7 @@ func shuf(c *libc.Prog) int {
 		case "n":
 			n, err := strconv.Atoi(o.Value)
 			if err != nil || n < 0 {
-				return c.Fail("invalid line count: %s", libc.Quote(o.Value))
+				return c.Fail("invalid line count: %s", c.Quote(o.Value))
 			}
 			limit = n
 		case "i":
@@ -463,7 +466,7 @@ func shuf(c *libc.Prog) int {
 			lo, err1 = strconv.Atoi(a)
 			hi, err2 = strconv.Atoi(b)
 			if !ok || err1 != nil || err2 != nil || hi-lo > 1_000_000 {
-				return c.Fail("invalid input range: %s", libc.Quote(o.Value))
+				return c.Fail("invalid input range: %s", c.Quote(o.Value))
 			}
 			ranged = true
 		}
@@ -502,7 +505,7 @@ func split(c *libc.Prog) int {
 		case "l", "b":
 			n, _, ok := count(o.Value)
 			if !ok || n == 0 {
-				return c.Fail("invalid number of %s: %s", map[string]string{"l": "lines", "b": "bytes"}[o.Name], libc.Quote(o.Value))
+				return c.Fail("invalid number of %s: %s", map[string]string{"l": "lines", "b": "bytes"}[o.Name], c.Quote(o.Value))
 			}
 			if o.Name == "l" {
 				perLines = n

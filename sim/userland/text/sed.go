@@ -101,7 +101,7 @@ func parseSed(text string, extended bool) (script *sedScript, err error) {
 			if c.text != "" {
 				at, ok := p.out.labels[c.text]
 				if !ok {
-					return nil, fmt.Errorf("-e expression #1, char %d: can't find label for jump to `%s'", len(p.s), c.text)
+					return nil, fmt.Errorf("can't find label for jump to `%s'", c.text)
 				}
 				c.jump = at
 			}
@@ -268,6 +268,7 @@ func (p *sedParser) command() error {
 		} else if c.a2, err = p.address(); err != nil {
 			return err
 		} else if c.a2 == nil {
+			p.i++
 			return p.fail("unexpected `,'")
 		}
 	}
@@ -398,20 +399,16 @@ func (p *sedParser) textCommand(c *sedCommand, add func()) error {
 	if p.i >= len(p.s) {
 		return p.fail("expected \\ after `a', `c' or `i'")
 	}
-	oneLine := true
 	if p.s[p.i] == '\\' {
 		p.i++
 		j := p.i
 		p.skip(" \t")
 		if p.i < len(p.s) && p.s[p.i] == '\n' {
 			p.i++
-			oneLine = false
 		} else {
-			p.i = j
-			p.skip(" \t")
+			p.i = j // a\ before text keeps its leading blanks
 		}
 	}
-	_ = oneLine
 	var b strings.Builder
 	for p.i < len(p.s) {
 		ch := p.s[p.i]
@@ -601,16 +598,55 @@ const maxSedSteps = 20_000_000
 
 const maxSedSpace = 16 << 20
 
+// sedUsage is what GNU sed 4.9 prints for an error of the command line.
+const sedUsage = `Usage: sed [OPTION]... {script-only-if-no-other-script} [input-file]...
+
+  -n, --quiet, --silent
+                 suppress automatic printing of pattern space
+      --debug
+                 annotate program execution
+  -e script, --expression=script
+                 add the script to the commands to be executed
+  -f script-file, --file=script-file
+                 add the contents of script-file to the commands to be executed
+  --follow-symlinks
+                 follow symlinks when processing in place
+  -i[SUFFIX], --in-place[=SUFFIX]
+                 edit files in place (makes backup if SUFFIX supplied)
+  -l N, --line-length=N
+                 specify the desired line-wrap length for the ` + "`" + `l' command
+  --posix
+                 disable all GNU extensions.
+  -E, -r, --regexp-extended
+                 use extended regular expressions in the script
+                 (for portability use POSIX -E).
+  -s, --separate
+                 consider files as separate rather than as a single,
+                 continuous long stream.
+      --sandbox
+                 operate in sandbox mode (disable e/r/w commands).
+  -u, --unbuffered
+                 load minimal amounts of data from the input files and flush
+                 the output buffers more often
+  -z, --null-data
+                 separate lines by NUL characters
+      --help     display this help and exit
+      --version  output version information and exit
+
+If no -e, --expression, -f, or --file option is given, then the first
+non-option argument is taken as the sed script to interpret.  All
+remaining arguments are names of input files; if no input files are
+specified, then the standard input is read.
+
+GNU sed home page: <https://www.gnu.org/software/sed/>.
+General help using GNU software: <https://www.gnu.org/gethelp/>.
+`
+
 func sed(c *libc.Prog) int {
 	opts, operands, err := libc.Getopt(c.Args, "bsnrzuEe:f:i::l:", "quiet|n", "silent|n", "expression:|e", "file:|f", "in-place::|i", "regexp-extended|E", "separate|s", "unbuffered|u",
 		"null-data|z", "line-length:|l", "posix", "debug", "sandbox", "follow-symlinks", "help", "version")
 	usage := func() int {
-		c.Errorf("Usage: sed [OPTION]... {script-only-if-no-other-script} [input-file]...\n\n" +
-			"  -n, --quiet, --silent\n                 suppress automatic printing of pattern space\n" +
-			"  -e script, --expression=script\n                 add the script to the commands to be executed\n" +
-			"  -f script-file, --file=script-file\n                 add the contents of script-file to the commands to be executed\n" +
-			"  -E, -r, --regexp-extended\n                 use extended regular expressions in the script\n                 (for portability use POSIX -E).\n" +
-			"  -i[SUFFIX], --in-place[=SUFFIX]\n                 edit files in place (makes backup if SUFFIX supplied)\n")
+		c.Errorf("%s", sedUsage)
 		return 1
 	}
 	if err != nil {
