@@ -188,9 +188,22 @@ func (m *Manager) enterMain(u *unit, kind string, spec kernel.Spec, fails *stage
 	m.mu.Lock()
 	u.ended, u.ready = ended, ready
 	m.mu.Unlock()
+	if kind == "simple" {
+		// Such a service counts as started when systemd has forked; execve and what the program says come later.
+		m.log(u.name, journal.Info, "Started %s.", u.def.Label())
+	}
 	failed := m.spawn(u, c, spec, fails)
-	if kind == "simple" || kind == "exec" && failed == nil {
+	switch {
+	case kind == "simple":
+		m.mu.Lock()
+		if u.active == Activating {
+			u.set(m.cfg.World, Active, "running")
+		}
+		m.mu.Unlock()
+	case kind == "exec" && failed == nil:
 		m.started(u)
+	}
+	if kind == "simple" || kind == "exec" && failed == nil {
 		m.watch(u, failed, ended)
 		m.after(u, spec, fails)
 		return nil
