@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/chzyer/readline"
 	"github.com/spf13/cobra"
 
+	"ckadrill/grader"
 	"ckadrill/shell/console"
 	"ckadrill/shell/terminal"
 	"ckadrill/sim/front"
@@ -36,7 +38,32 @@ func (f *worldFlags) add(c *cobra.Command) {
 }
 
 func (f *worldFlags) boot() wire.Boot {
-	return wire.Boot{Preset: f.preset, Seed: f.seed, Date: time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC), Pace: wire.Pace{Speed: f.speed}, Fresh: f.fresh}
+	return wire.Boot{
+		Preset: f.preset, Seed: f.seed, Date: time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC), Pace: wire.Pace{Speed: f.speed}, Fresh: f.fresh,
+		Options: map[string]string{metaCluster: f.preset, metaSeed: strconv.FormatUint(f.seed, 10)},
+	}
+}
+
+// Keys of a session's first record: how its world was begun.
+const (
+	metaCluster = "cluster"
+	metaSeed    = "seed"
+)
+
+// restore takes from a session what its world was begun with.
+func (f *worldFlags) restore(s *session.Session) error {
+	meta := s.Records()[0].Meta
+	if c := meta[metaCluster]; c != "" {
+		f.preset = c
+	}
+	if n := meta[metaSeed]; n != "" {
+		seed, err := strconv.ParseUint(n, 10, 64)
+		if err != nil {
+			return fmt.Errorf("the session's seed: %w", err)
+		}
+		f.seed = seed
+	}
+	return nil
 }
 
 func shellCommand() *cobra.Command {
@@ -81,15 +108,14 @@ With --session the cluster and the shell go on where the last call with that dir
 					script, batch = string(b), true
 				}
 			}
-			p := &front.Play{Boot: f.boot(), Say: say}
-			if f.session != "" || !batch {
-				s, err := openSession(f.session)
-				if err != nil {
-					return err
-				}
-				p.Session = s
+			if f.session == "" && batch {
+				return playDrill(&grader.Drill{}, f, nil, input{batch, script, stdin})
 			}
-			return play(p, batch, script, stdin)
+			s, err := openSession(f.session)
+			if err != nil {
+				return err
+			}
+			return resume(s, f, input{batch, script, stdin})
 		},
 	}
 	f.add(c)
@@ -103,19 +129,20 @@ const maxInput = 64 << 20
 // say tells something about the simulation itself.
 func say(format string, a ...any) { fmt.Fprintf(os.Stderr, "ckadrill: "+format+"\n", a...) }
 
-// play opens a world and runs a script in it, or the user's shell.
-func play(p *front.Play, batch bool, script string, stdin []byte) error {
-	if err := p.Open(); err != nil {
-		if p.Session != nil {
-			p.Session.Close()
-		}
-		return err
-	}
+// input is where a shell's commands come from: from a script, or from the user at the terminal.
+type input struct {
+	batch  bool
+	script string
+	stdin  []byte
+}
+
+// work runs a script in an open play, or lets the user work at the prompt, and closes the play.
+func work(p *front.Play, in input) error {
 	defer p.Close()
 	var exit int
 	var err error
-	if batch {
-		exit, err = console.Batch(p, script, stdin, os.Stdout, os.Stderr)
+	if in.batch {
+		exit, err = console.Batch(p, in.script, in.stdin, os.Stdout, os.Stderr)
 	} else {
 		var t *terminal.Terminal
 		if t, err = terminal.New(console.History(p.Session)); err != nil {
@@ -190,7 +217,7 @@ func resumeCommand() *cobra.Command {
 				s.Close()
 				return fmt.Errorf("the session in %s is empty", dir)
 			}
-			return resume(s, f)
+			return resume(s, f, input{})
 		},
 	}
 	f.add(c)
