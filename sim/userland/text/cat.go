@@ -46,6 +46,10 @@ func cat(c *libc.Prog) int {
 	n, blanks := 0, 0
 	for _, name := range files {
 		f, err := c.Input(name)
+		if err != nil && c.Busybox {
+			c.Fail("can't open '%s': %s", name, libc.Strerror(err))
+			continue
+		}
 		if err != nil {
 			c.FailFile(name, err)
 			continue

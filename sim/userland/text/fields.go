@@ -574,6 +574,9 @@ func sortCommand(c *libc.Prog) int {
 			if strings.Contains(libc.Strerror(err), "Is a directory") {
 				return c.Fail("read failed: %s: %s", name, libc.Strerror(err))
 			}
+			if c.Busybox {
+				return c.FailFile(name, err)
+			}
 			return c.Fail("cannot read: %s: %s", name, libc.Strerror(err))
 		}
 		b, err := libc.ReadAll(f)

@@ -102,6 +102,10 @@ func head(c *libc.Prog) int {
 				headHeader(c, name, len(files) > 1 && !quiet || verbose, &first)
 				c.Fail("error reading '%s': %s", name, libc.Strerror(err))
 			} else {
+				if c.Busybox {
+					c.FailFile(name, err)
+					continue
+				}
 				c.Fail("cannot open '%s' for reading: %s", name, libc.Strerror(err))
 			}
 			continue
@@ -206,6 +210,13 @@ func tail(c *libc.Prog) int {
 				headHeader(c, name, headers, &first)
 				c.Fail("error reading '%s': %s", name, libc.Strerror(err))
 			} else {
+				if c.Busybox {
+					c.Fail("can't open '%s': %s", name, libc.Strerror(err))
+					if len(files) == 1 {
+						c.Fail("no files")
+					}
+					continue
+				}
 				c.Fail("cannot open '%s' for reading: %s", name, libc.Strerror(err))
 				if retry && follow {
 					watch = append(watch, &followed{name: name, gone: true})
