@@ -148,6 +148,11 @@ func (t *Transport) get(ctx context.Context, scheme, address string) (*clientCon
 	c, reused := t.conns[key], true
 	if c == nil || !c.usable() {
 		reused = false
+		if c != nil && c.conn != nil {
+			// Its server has ended it: an open end here would keep all of that server.
+			old := c.conn
+			defer old.Close()
+		}
 		c = &clientConn{ready: make(chan struct{})}
 		t.conns[key] = c
 		dial := context.WithoutCancel(ctx)
