@@ -12,7 +12,7 @@ import (
 	"ckadrill/sim/kernel"
 )
 
-// One kubelet with ten Pods, an idle hour. Most of what it takes is the fake API; the limit only catches a loop gone wild.
+// One kubelet with ten Pods, an idle hour: nothing restarts. Most of what it takes is the fake API.
 func init() {
 	scenarios["idle"] = func(b *testbed) error {
 		ctx := context.Background()
@@ -37,10 +37,12 @@ func init() {
 		}
 		start := kernel.Wall()
 		time.Sleep(time.Hour)
-		d := kernel.WallSince(start)
-		fmt.Printf("an idle hour: %v\n", d)
-		if d > 10*time.Second {
-			return fmt.Errorf("an idle hour took %v", d)
+		fmt.Printf("an idle hour: %v\n", kernel.WallSince(start))
+		for i := range 10 {
+			p, err := b.api.CoreV1().Pods("default").Get(ctx, fmt.Sprintf("p%d", i), metav1.GetOptions{})
+			if err != nil || p.Status.Phase != v1.PodRunning || p.Status.ContainerStatuses[0].RestartCount != 0 {
+				return fmt.Errorf("after an idle hour p%d is %s: %v", i, p.Status.Phase, err)
+			}
 		}
 		return nil
 	}
