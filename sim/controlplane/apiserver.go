@@ -80,6 +80,7 @@ func runAPIServer(p *kernel.Process) int {
 
 func (s *apiServer) run(o *options.ServerRunOptions) error {
 	startDelay(s.p, execDelay)
+	muteResumed(s.p)
 	ctx, stop := context.WithCancel(context.Background())
 	s.p.OnExit(stop)
 	s.p.Notify(kernel.SIGTERM, stop)

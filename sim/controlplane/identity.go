@@ -63,7 +63,10 @@ func (s *apiServer) addIdentityLease(g *genericapiserver.GenericAPIServer) {
 				l.Labels[corev1.LabelHostname] = s.p.HostName()
 				return nil
 			})
-		go c.Run(ctx)
-		return nil
+		if s.p.Resumed() {
+			go c.Run(ctx) // the lease is its own: Start would delete it
+			return nil
+		}
+		return c.Start(ctx.Done())
 	})
 }

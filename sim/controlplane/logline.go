@@ -12,6 +12,9 @@ import (
 // logLine writes a line that upstream's main functions would have written themselves, where these could not be run and
 // what they do is done here. source is upstream's place of it, "server.go:150".
 func logLine(p *kernel.Process, severity byte, source, text string) {
+	if severity == 'I' && p.Resumed() && time.Since(thawed(p)) < quietAfterThaw {
+		return
+	}
 	fmt.Fprintf(p.Log, "%c%s %7d %s] %s\n", severity, time.Now().Format("0102 15:04:05.000000"), p.OwnPID(), source, text)
 }
 

@@ -149,12 +149,13 @@ var (
 )
 
 // normalLines are the distinct lines of a log, without what differs from run to run: times, process ids, channel numbers,
-// how often something is tried again, which of two attempts to one address is called off.
+// how often something is tried again, which of two attempts to one address is called off,
+// whether an informer came to speak before the end.
 func normalLines(log string) []string {
 	log = channels.ReplaceAllString(logHeader.ReplaceAllString(log, "$1 "), "[Channel]")
 	seen := map[string]bool{}
 	for _, l := range strings.Split(log, "\n") {
-		if l = strings.TrimRight(l, " "); l != "" && !strings.Contains(l, "operation was canceled") && !strings.Contains(l, "context canceled") {
+		if l = strings.TrimRight(l, " "); l != "" && !strings.Contains(l, "operation was canceled") && !strings.Contains(l, "context canceled") && !strings.Contains(l, "shared_informer.go") {
 			seen[l] = true
 		}
 	}

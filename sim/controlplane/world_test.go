@@ -17,7 +17,6 @@ import (
 	"os/exec"
 	"path"
 	"runtime"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,16 +50,8 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, "no such world test:", name)
 			os.Exit(2)
 		}
-		if file := os.Getenv("CKADRILL_TEST_PROFILE"); file != "" { // of the world's whole life, for go tool pprof
-			f, err := os.Create(file)
-			if err != nil {
-				panic(err)
-			}
-			pprof.StartCPUProfile(f)
-		}
 		kernel.Run(1, time.Date(2026, 12, 1, 16, 0, 0, 0, time.UTC), func(w *kernel.World) int {
 			Register(w)
-			defer pprof.StopCPUProfile()
 			if err := f(w); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
@@ -142,7 +133,16 @@ func (m *testMachine) start(log *logBuffer, argv ...string) *kernel.Process {
 }
 
 func (m *testMachine) startIn(log *logBuffer, dir string, argv ...string) *kernel.Process {
-	spec := kernel.Spec{Argv: argv, Dir: dir, Env: []string{"PATH=/usr/local/bin"}, Files: m.files, Net: m.net, Stdout: log, Stderr: log, NamespacePID: 1}
+	return m.startSpec(log, kernel.Spec{Dir: dir}, argv...)
+}
+
+// startAt starts a process that has run since then already.
+func (m *testMachine) startAt(log *logBuffer, since time.Time, argv ...string) *kernel.Process {
+	return m.startSpec(log, kernel.Spec{Started: since}, argv...)
+}
+
+func (m *testMachine) startSpec(log *logBuffer, given kernel.Spec, argv ...string) *kernel.Process {
+	spec := kernel.Spec{Argv: argv, Dir: given.Dir, Started: given.Started, Container: "c-" + argv[0], Env: []string{"PATH=/usr/local/bin"}, Files: m.files, Net: m.net, Stdout: log, Stderr: log, NamespacePID: 1}
 	name, err := kernel.LookPath(m.files, "/", "/usr/local/bin", argv[0])
 	if err != nil {
 		panic(err)
