@@ -104,7 +104,6 @@ func (s *server) log(p *kernel.Process, format string, a ...any) {
 func (s *server) serve(file string, overrides []string) int {
 	p := s.p
 	p.SetTitle("sshd:", p.Argv[0], strings.Join(p.Argv[1:], " "), "[listener] 0 of 10-100 startups")
-	closed := make(chan struct{})
 	stop := func(code int, text string) {
 		s.log(p, "%s", text)
 		p.Exit(code)
@@ -126,11 +125,10 @@ func (s *server) serve(file string, overrides []string) int {
 			return failure
 		}
 		for _, l := range listeners {
-			go s.accept(l)
+			go s.accept(l, s.config)
 		}
 		select {
 		case <-restart:
-		case <-closed:
 		case <-p.Done():
 			return 0
 		}
@@ -171,7 +169,7 @@ func (s *server) listen(quiet bool) []net.Listener {
 }
 
 // accept starts a process for each connection.
-func (s *server) accept(l net.Listener) {
+func (s *server) accept(l net.Listener, config *serverConfig) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -182,8 +180,9 @@ func (s *server) accept(l net.Listener) {
 			conn.Close()
 			continue
 		}
-		spec := kernel.Spec{Argv: []string{"sshd"}, Env: s.p.Environ(), Files: s.p.Files, Net: s.p.Net, Parent: s.p, Unit: s.p.Unit}
-		config := s.config
+		number := seatsOf(s.p.Host()).session()
+		// a session is a unit of its own, so that it outlives the service
+		spec := kernel.Spec{Argv: []string{"sshd"}, Env: s.p.Environ(), Files: s.p.Files, Net: s.p.Net, Parent: s.p, Unit: fmt.Sprintf("session-%d.scope", number)}
 		ready := make(chan bool, 1)
 		child := s.p.Host().Processes.Start(spec, func(p *kernel.Process) int {
 			p.SetTitle("sshd:", "[accepted]")

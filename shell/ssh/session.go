@@ -27,7 +27,6 @@ type visit struct {
 	w      *wire
 	user   machine.User
 	seat   int // of the terminal
-	number int // of the session
 }
 
 // seats are a machine's sessions: the numbers of its terminals that are in use, and how many sessions there were.
@@ -118,7 +117,6 @@ func (v *visit) run() {
 	}
 	v.log("Accepted none for %s from %s ssh2", v.user.Name, v.client())
 	v.log("pam_unix(sshd:session): session opened for user %s(uid=%d) by %[1]s(uid=0)", v.user.Name, v.user.Cred.UID)
-	v.number = seatsOf(v.p.Host()).session()
 	if q.Files {
 		v.title("notty")
 		err = v.serveFiles()
@@ -183,7 +181,7 @@ func loginShell(files kernel.Files, shell string) bool {
 func (v *visit) session(q *request) error {
 	m, h := v.server.machine, v.p.Host()
 	spec := kernel.Spec{Argv: []string{"-" + path.Base(v.user.Shell)}, Env: v.environment(q), Dir: v.user.Home, Cred: v.user.Cred, Files: m.Files(v.user.Cred), Net: v.p.Net,
-		Parent: v.p, Unit: fmt.Sprintf("session-%d.scope", v.number)}
+		Parent: v.p}
 	command := q.Command
 	if v.config.forced != "" {
 		command = &v.config.forced
