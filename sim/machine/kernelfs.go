@@ -81,7 +81,8 @@ func (m *Machine) fillProc(t *filesystem.Tree, f kernel.Files) error {
 			return err
 		}
 	}
-	return f.Symlink("self/mounts", "/mtab")
+	t.SetGenerator(procfs{m})
+	return nil
 }
 
 func (m *Machine) procSwaps() string {

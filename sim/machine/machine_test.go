@@ -421,6 +421,57 @@ func TestThawInTheMiddleOfAReboot(t *testing.T) {
 	}
 }
 
+func TestProcessesShowBelowProc(t *testing.T) {
+	lab(t, func(w *kernel.World, m *Machine) {
+		m.Systemd().Start("good.service")
+		pid := m.Systemd().Status("good.service").MainPID
+		f := m.Files(kernel.Root)
+		dir := fmt.Sprintf("/proc/%d", pid)
+		if b, err := f.ReadFile(dir + "/cmdline"); err != nil || string(b) != "/usr/bin/good\x00--one\x00--two=2\x00a b\x00last\x00" {
+			t.Errorf("%q %v", b, err)
+		}
+		if s, err := f.Readlink(dir + "/exe"); err != nil || s != "/usr/bin/good" {
+			t.Errorf("%q %v", s, err)
+		}
+		l, err := f.ReadDir("/proc")
+		names := ""
+		for _, e := range l {
+			names += " " + e.Name()
+		}
+		if err != nil || !strings.Contains(names, fmt.Sprintf(" %d ", pid)) || !strings.Contains(names, " meminfo ") {
+			t.Errorf("%v %v", names, err)
+		}
+		if err := f.WriteFile(dir+"/new", nil, 0o644); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%v", err)
+		}
+		if err := f.Remove(dir + "/comm"); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%v", err)
+		}
+		for what, err := range map[string]error{"remove": f.Remove(dir), "rename": f.Rename(dir, "/proc/x"), "link": f.Link(dir+"/comm", "/proc/x"), "chmod": f.Chmod(dir, 0o777), "write": f.WriteFile(dir+"/comm", nil, 0o644)} {
+			if !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if _, err := f.Watch(dir); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("watch: %v", err)
+		}
+		nobody := m.Files(kernel.Credential{UID: 65534, GID: 65534})
+		if _, err := nobody.ReadFile(dir + "/environ"); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%v", err)
+		}
+		p := m.Host().Processes.Find(pid)
+		p.Call(p.Context(), func() {
+			if b, err := p.ReadFile("/proc/self/comm"); err != nil || string(b) != "good\n" {
+				t.Errorf("%q %v", b, err)
+			}
+		})
+		m.Systemd().Stop("good.service")
+		if _, err := f.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 func TestUsers(t *testing.T) {
 	lab(t, func(_ *kernel.World, m *Machine) {
 		u, ok := m.LookupUser("candidate")

@@ -46,7 +46,7 @@ func (m *Machine) install() error {
 			}
 		}
 	}
-	for _, l := range [][2]string{{"usr/bin", "/bin"}, {"usr/sbin", "/sbin"}, {"usr/lib", "/lib"}, {"/run", "/var/run"}, {"/run/lock", "/var/lock"}} {
+	for _, l := range [][2]string{{"usr/bin", "/bin"}, {"usr/sbin", "/sbin"}, {"usr/lib", "/lib"}, {"/run", "/var/run"}, {"/run/lock", "/var/lock"}, {"../proc/self/mounts", "/etc/mtab"}} {
 		if err := f.Symlink(l[0], l[1]); err != nil {
 			return err
 		}

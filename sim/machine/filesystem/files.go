@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -71,6 +72,9 @@ func (p *place) writable() error {
 	if p.readOnly || p.tree.sealed {
 		return syscall.EROFS
 	}
+	if p.id >= FirstGenerated {
+		return syscall.EPERM
+	}
 	return nil
 }
 
@@ -78,6 +82,9 @@ func (p *place) writable() error {
 func (f *files) parent(p *place) (*place, *inode, error) {
 	if p.dir == nil || p.mounted && p.dir.tree.get(p.dir.id).entries[p.base] == 0 {
 		return nil, nil, syscall.EBUSY
+	}
+	if p.id >= FirstGenerated {
+		return nil, nil, syscall.EPERM
 	}
 	d := p.dir
 	if err := d.writable(); err != nil {
@@ -268,12 +275,16 @@ func (f *files) list(p *place, i *inode) []fs.DirEntry {
 	for n := range i.entries {
 		names = append(names, n)
 	}
+	if p.tree.generated != nil && p.id == rootInode {
+		names = slices.AppendSeq(names, maps.Keys(p.tree.generated.Root()))
+	}
 	names = append(names, f.v.below(p.name)...)
 	slices.Sort(names)
 	names = slices.Compact(names)
 	l := make([]fs.DirEntry, 0, len(names))
 	for _, n := range names {
-		tree, id := p.tree, i.entries[n]
+		tree := p.tree
+		id, _ := tree.entry(i, n)
 		if m, ok := f.v.at(path.Join(p.name, n)); ok {
 			tree, id = m.Tree, m.root
 		}
@@ -538,7 +549,7 @@ func (f *files) link(from, name string) error {
 	if err != nil {
 		return err
 	}
-	if i.mode.IsDir() {
+	if i.mode.IsDir() || a.id >= FirstGenerated {
 		return syscall.EPERM
 	}
 	b, err := f.walk(name, false)

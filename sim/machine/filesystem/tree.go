@@ -94,6 +94,8 @@ type Tree struct {
 	inodes map[uint64]*inode // nil entries hide the base's
 	next   uint64
 	headV  uint64
+	// generated adds files that are made when they are looked at.
+	generated Generator
 }
 
 // inode is a file of any kind. All fields are guarded by mu.
@@ -181,6 +183,9 @@ func (t *Tree) newInode(mode fs.FileMode, uid, gid int) *inode {
 
 // get finds an inode for reading.
 func (t *Tree) get(id uint64) *inode {
+	if id >= FirstGenerated {
+		return t.generate(id)
+	}
 	for x := t; x != nil; x = x.base {
 		if i, ok := x.inodes[id]; ok {
 			return i
@@ -191,6 +196,9 @@ func (t *Tree) get(id uint64) *inode {
 
 // edit finds an inode for writing: one of the base is copied first.
 func (t *Tree) edit(id uint64) *inode {
+	if id >= FirstGenerated {
+		return nil
+	}
 	if i, ok := t.inodes[id]; ok {
 		if i != nil {
 			i.version = t.w.Version()
@@ -279,6 +287,10 @@ func (t *Tree) writeAt(i *inode, b []byte, off int64) (int, error) {
 		c := &i.chunks[k]
 		in := int((off + int64(n)) % chunkSize)
 		m := min(len(b)-n, chunkSize-in)
+		if in >= len(c.data) && allZero(b[n:n+m]) {
+			n += m // a hole reads the same, and a disk full of zeros takes no memory
+			continue
+		}
 		// Content is never changed in place, since a clone may hold the old one; see edit for why appending is safe.
 		if in == len(c.data) {
 			c.data = append(c.data, b[n:n+m]...)
@@ -309,4 +321,13 @@ func (t *Tree) truncate(i *inode, size int64) error {
 	}
 	i.size = size
 	return nil
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
 }

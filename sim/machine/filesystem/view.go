@@ -201,7 +201,7 @@ func (f *files) walk(name string, follow bool) (*place, error) {
 			return nil, syscall.ENAMETOOLONG
 		}
 		next := &place{tree: at.tree, name: path.Join(at.name, part), readOnly: at.readOnly, dir: at, base: part}
-		if id, ok := i.entries[part]; ok {
+		if id, ok := at.tree.entry(i, part); ok {
 			next.id = id
 		}
 		if m, ok := f.v.at(next.name); ok {

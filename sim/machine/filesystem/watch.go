@@ -27,8 +27,11 @@ func (f *files) Watch(name string) (kernel.Watch, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	p, err := f.walk(name, true)
-	if err == nil && p.id == 0 {
+	switch {
+	case err == nil && p.id == 0:
 		err = syscall.ENOENT
+	case err == nil && p.id >= FirstGenerated:
+		err = syscall.EPERM
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "inotify_add_watch", Path: name, Err: err}

@@ -95,7 +95,7 @@ func (m *Manager) child(d *Definition, c command, spec kernel.Spec, fails *stage
 	m.output(&spec, d, c.path)
 	if fails == nil {
 		var err error
-		if p, err = m.start1(c, spec); err == nil {
+		if p, err = m.execute(c, spec); err == nil {
 			return p, nil, p.ID()
 		}
 		fails = &stage{"EXEC", exitExec, reason(err), c.path}
@@ -132,8 +132,8 @@ func comm(p *kernel.Process) string {
 	return s[:min(len(s), 15)]
 }
 
-// start1 starts a process from a command whose argv[0] may differ from its path.
-func (m *Manager) start1(c command, spec kernel.Spec) (*kernel.Process, error) {
+// execute starts a process from a command whose argv[0] may differ from its path.
+func (m *Manager) execute(c command, spec kernel.Spec) (*kernel.Process, error) {
 	argv0 := spec.Argv[0]
 	if argv0 == c.path {
 		return m.cfg.Start(spec)
@@ -173,7 +173,7 @@ func (m *Manager) respawn(u *unit) error {
 	if main, ok := m.cfg.World.Programs.Find(x.Program); ok && x.Program != "" {
 		p, err = m.cfg.StartProgram(spec, main)
 	} else {
-		p, err = m.start1(command{path: x.Path, argv: x.Argv}, spec)
+		p, err = m.execute(command{path: x.Path, argv: x.Argv}, spec)
 	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be resumed: %w", u.name, err)

@@ -104,18 +104,18 @@ func (m *Manager) start(name string, visiting map[string]bool) error {
 	if j := u.stopping; j != nil {
 		m.mu.Unlock()
 		<-j.done
-		return m.start2(u, visiting)
+		return m.startWithNeeds(u, visiting)
 	}
 	if u.active == Active {
 		m.mu.Unlock()
 		return nil
 	}
 	m.mu.Unlock()
-	return m.start2(u, visiting)
+	return m.startWithNeeds(u, visiting)
 }
 
-// start2 starts what a unit needs, and then the unit.
-func (m *Manager) start2(u *unit, visiting map[string]bool) error {
+// startWithNeeds starts what a unit needs, and then the unit.
+func (m *Manager) startWithNeeds(u *unit, visiting map[string]bool) error {
 	m.mu.Lock()
 	d := u.def
 	m.callOff(u)
