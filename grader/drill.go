@@ -141,6 +141,7 @@ func (d *Drill) answer(p *front.Play, q question) (string, int) {
 	defer d.mu.Unlock()
 	f := map[string]func(p *front.Play, q question) (string, error){
 		"task": d.task, "check": d.check, "hint": d.hint, "solution": d.showSolution, "skip": d.skip, "undo": d.undo, "reset": d.reset, "quit": d.quit, "time": d.time,
+		"trace": func(*front.Play, question) (string, error) { return "", nil },
 	}[q.Args[0]]
 	if f == nil {
 		return fmt.Sprintf("drill: unknown command %q\n", q.Args[0]), 2
@@ -148,7 +149,7 @@ func (d *Drill) answer(p *front.Play, q question) (string, int) {
 	if d.Scenario == nil && slices.Contains([]string{"task", "check", "hint", "solution"}, q.Args[0]) {
 		return "drill: this is a free shell: there is no task. ckadrill drill begins one\n", 1
 	}
-	if d.Exam != nil && slices.Contains([]string{"check", "hint", "solution", "quit"}, q.Args[0]) {
+	if d.Exam != nil && slices.Contains([]string{"check", "hint", "solution", "trace", "undo", "quit"}, q.Args[0]) {
 		return fmt.Sprintf("drill: no %s in an exam; see exam help\n", q.Args[0]), 1
 	}
 	text, err := f(p, q)

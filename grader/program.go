@@ -69,6 +69,11 @@ func drillMain(p *kernel.Process) int {
 	}
 	switch args[0] {
 	case "trace":
+		// Only an exam has something against it.
+		if a, err := outside(p.World(), programDrill, question{Args: args[:1], Columns: 80}); err == nil && a.Exit != 0 {
+			p.Errorf("%s", a.Text)
+			return a.Exit
+		}
 		return traceMain(p, args[1:])
 	case "check":
 		if p.TTY != nil {

@@ -47,6 +47,6 @@ Nothing leaves this process: no containers, no network, no file of yours is touc
   ckadrill shell -c 'kubectl get nodes'`,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
 	}
-	c.AddCommand(shellCommand(), resumeCommand(), drillCommand(), listCommand(), lintCommand(), verifyCommand(), presetCommand())
+	c.AddCommand(shellCommand(), resumeCommand(), drillCommand(), listCommand(), lintCommand(), verifyCommand(), examCommand(), presetCommand())
 	return c
 }

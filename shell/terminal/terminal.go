@@ -19,9 +19,10 @@ import (
 
 // Terminal shows what a run prints and answers what it asks for. It implements [front.Handler].
 type Terminal struct {
-	in  *os.File
-	out io.Writer
-	rl  *readline.Instance
+	in     *os.File
+	out    io.Writer
+	rl     *readline.Instance
+	cancel func() error
 	// Decorate may put something before a shell's prompt, such as an exam's clock.
 	Decorate func(prompt string) string
 	// OnCommand is told when a shell asks for its next command: the one before it has finished. An error ends the asking
@@ -44,10 +45,11 @@ const recorded = 1 << 20
 
 // New makes the terminal of the calling process. history are the lines that the up key finds, oldest first.
 func New(history []string) (*Terminal, error) {
-	t := &Terminal{in: os.Stdin, out: os.Stdout}
+	stdin := readline.NewCancelableStdin(os.Stdin)
+	t := &Terminal{in: os.Stdin, out: os.Stdout, cancel: stdin.Close}
 	rl, err := readline.NewEx(&readline.Config{
 		Prompt: "$ ", HistoryLimit: 2000, DisableAutoSaveHistory: true,
-		InterruptPrompt: "^C", EOFPrompt: "", Stdin: readline.NewCancelableStdin(os.Stdin), Stdout: os.Stdout, Stderr: os.Stderr,
+		InterruptPrompt: "^C", EOFPrompt: "", Stdin: stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	})
 	if err != nil {
 		return nil, err
@@ -61,6 +63,9 @@ func New(history []string) (*Terminal, error) {
 
 // Close gives the terminal back as it was.
 func (t *Terminal) Close() error { return t.rl.Close() }
+
+// Cancel ends the reading of a line, as Ctrl-D would, and of every later one: an exam's time is up.
+func (t *Terminal) Cancel() { t.cancel() }
 
 // Size is the terminal's size in characters.
 func (t *Terminal) Size() (columns, rows int) {
