@@ -320,6 +320,9 @@ func (s *Session) Undo(seq int) error {
 // Close gives the session free.
 func (s *Session) Close() error {
 	err := s.f.Close()
-	s.unlock()
+	if s.unlock != nil {
+		s.unlock()
+		s.unlock = nil
+	}
 	return err
 }

@@ -17,6 +17,9 @@ import (
 // TestAgainstRealTools runs every script of testdata/oracle.txt with the host's own GNU tools and with ours, as root in an
 // empty directory, and compares what is printed.
 func TestAgainstRealTools(t *testing.T) {
+	if os.Getenv("CKADRILL_ORACLE") == "" {
+		t.Skip("it compares with the tools of the host, and takes minutes: set CKADRILL_ORACLE=1")
+	}
 	if os.Getuid() != 0 {
 		t.Skip("needs to be root, as the simulated scripts are")
 	}
@@ -37,7 +40,7 @@ func TestAgainstRealTools(t *testing.T) {
 	}
 	want := make([]string, len(scripts))
 	var wait sync.WaitGroup
-	places := make(chan struct{}, 8) // most of a script's time is waiting
+	places := make(chan struct{}, 4) // most of a script's time is waiting
 	for i, s := range scripts {
 		wait.Go(func() {
 			places <- struct{}{}
@@ -57,7 +60,7 @@ func TestAgainstRealTools(t *testing.T) {
 
 func onHost(t *testing.T, script string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "--norc", "--noprofile", "-c", script)
 	cmd.Dir = t.TempDir()

@@ -92,10 +92,10 @@ func TestInstalledCommandsAreRegistered(t *testing.T) {
 	})
 }
 
-// TestScripts runs testdata/*.txt: "$ " lines are a script of one line (as candidate, "# " as root), what follows up to the
+// TestScripts runs testdata/scripts/*.txt: "$ " lines are a script of one line (as candidate, "# " as root), what follows up to the
 // next is its output; a last line "[n]" is an exit code other than 0.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+	files, err := filepath.Glob("testdata/scripts/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no scripts", err)
 	}
@@ -148,4 +148,57 @@ func cases(s string) []scriptCase {
 		}
 	}
 	return l
+}
+
+// TestEndlessProgramsTakeTime would never end if a program without an end held simulated time.
+func TestEndlessProgramsTakeTime(t *testing.T) {
+	inLab(t, func(l *lab) {
+		for _, c := range []struct {
+			script, want string
+			code         int
+		}{
+			{"timeout 1 cat /dev/zero > /dev/null", "", 124},
+			{"timeout 1 yes > /dev/null", "", 124},
+			{"timeout 1 grep x /dev/zero", "grep: memory exhausted\n", 2},
+			{"timeout 1 md5sum /dev/zero", "", 124},
+			{"timeout 1 jq -n 'repeat(1)' > /dev/null", "", 124},
+			{"yes | head -1", "y\n", 0},
+			{"kill -9 1; sudo kill -9 1; sudo bash -c 'kill -9 1'; ps -o comm= -p 1", "bash: line 1: kill: (1) - Operation not permitted\ninit\n", 0},
+		} {
+			if got, code := l.run("candidate", c.script); got != c.want || code != c.code {
+				l.Errorf("%s: %d %q", c.script, code, got)
+			}
+		}
+	})
+}
+
+// TestSedReplacesTheFile proves that sed -i makes its new file beside the old one, which watchers of the directory see.
+func TestSedReplacesTheFile(t *testing.T) {
+	inLab(t, func(l *lab) {
+		root := l.m.Files(kernel.Root)
+		root.MkdirAll("/etc/kubernetes/manifests", 0o755)
+		root.WriteFile("/etc/kubernetes/manifests/etcd.yaml", []byte("image: a\n"), 0o600)
+		watch, err := root.Watch("/etc/kubernetes/manifests")
+		if err != nil {
+			l.Fatal(err)
+		}
+		var names []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for e := range watch.Events() {
+				names = append(names, filepath.Base(e.Name))
+			}
+		}()
+		if out, code := l.run("candidate", "sudo sed -i s/a$/b/ /etc/kubernetes/manifests/etcd.yaml; sudo stat -c '%a %U' /etc/kubernetes/manifests/etcd.yaml; sudo ls -A /etc/kubernetes/manifests"); code != 0 || out != "600 root\netcd.yaml\n" {
+			l.Errorf("%d %q", code, out)
+		}
+		synctest.Wait()
+		watch.Close()
+		<-done
+		all := strings.Join(names, " ")
+		if !strings.HasPrefix(all, "sed") || !strings.HasSuffix(all, "etcd.yaml") {
+			l.Errorf("events %q", names)
+		}
+	})
 }

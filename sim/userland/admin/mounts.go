@@ -267,7 +267,7 @@ func swapon(c *libc.Prog) int {
 		rows := [][]string{{"NAME", "TYPE", "SIZE", "USED", "PRIO"}}
 		if m != nil {
 			for _, s := range m.Swaps() {
-				size := libc.HumanSize(s.Size, 1024)
+				size := strings.Replace(libc.HumanSize(s.Size, 1024), ".0", "", 1)
 				if bytes {
 					size = strconv.FormatInt(s.Size, 10)
 				}

@@ -361,7 +361,7 @@ func longMember(h *stdtar.Header) string {
 
 func (r *tarRun) read(operands []string) int {
 	c := r.c
-	var in io.Reader = c.Stdin
+	in := c.Stream()
 	if r.file != "" && r.file != "-" {
 		f, err := c.Open(r.file)
 		if err != nil {

@@ -374,7 +374,8 @@ func builtinKill(sh *Shell, args []string) int {
 			sh.signals.add(sig) // its own trap runs at once
 			continue
 		}
-		if sig != 0 {
+		// The first process of a pid namespace is immune to what it cannot handle.
+		if immune := pidSeenBy(sh.p, p) == 1 && (sig == kernel.SIGKILL || sig == kernel.SIGSTOP); sig != 0 && !immune {
 			p.Signal(sig)
 		}
 	}

@@ -379,19 +379,22 @@ func dd(c *libc.Prog) int {
 	if block <= 0 || block > 64<<20 {
 		return c.Fail("invalid number: %s", c.Quote(strconv.FormatInt(block, 10)))
 	}
-	var r io.Reader = c.Stdin
-	if in != "" {
-		f, err := c.Input(in)
-		if err != nil {
-			return c.Fail("failed to open %s: %s", libc.Quote(in), libc.Strerror(err))
-		}
-		defer f.Close()
-		r = f
+	operand := in
+	if in == "" {
+		operand = "-"
 	}
+	r, err := c.Input(operand)
+	if err != nil {
+		return c.Fail("failed to open %s: %s", libc.Quote(in), libc.Strerror(err))
+	}
+	defer r.Close()
 	if skip > 0 {
-		if s, ok := r.(io.Seeker); ok {
-			s.Seek(skip*block, io.SeekStart)
-		} else {
+		s, ok := r.(io.Seeker)
+		if ok {
+			_, err := s.Seek(skip*block, io.SeekStart)
+			ok = err == nil
+		}
+		if !ok {
 			io.CopyN(io.Discard, r, skip*block)
 		}
 	}

@@ -88,7 +88,7 @@ func xargs(c *libc.Prog) int {
 	if len(operands) == 0 {
 		operands = []string{"echo"}
 	}
-	in, childInput := io.Reader(c.Stdin), io.Reader(nil)
+	in, childInput := c.Stream(), io.Reader(nil)
 	if file != "" {
 		f, err := c.Input(file)
 		if err != nil {
@@ -256,7 +256,7 @@ func (x *argReader) next() (arg string, lineEnd, ok bool) {
 		return "", false, false
 	}
 	if x.delimiter >= 0 {
-		s, err := x.r.ReadString(byte(x.delimiter))
+		s, err := libc.ReadLine(x.r, byte(x.delimiter))
 		if s == "" && err != nil {
 			return "", false, false
 		}

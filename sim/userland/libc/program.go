@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,6 +28,9 @@ type Prog struct {
 	FailStatus int
 	// Busybox says that the program speaks as busybox's applet does.
 	Busybox bool
+
+	mu    sync.Mutex
+	spent time.Duration // computed, but not slept yet
 }
 
 // startCost is the simulated time that loading and starting a program takes. Without it an endless loop of commands
@@ -45,7 +48,8 @@ func program(name string, busybox bool, run func(c *Prog) int) kernel.Program {
 		if p.Sleep(p.ConsumeLag(startCost)) != nil {
 			return 1
 		}
-		c := &Prog{Process: p, Name: name, Called: name, Out: bufio.NewWriterSize(p.Stdout, 32<<10), FailStatus: 1, Busybox: busybox}
+		c := &Prog{Process: p, Name: name, Called: name, FailStatus: 1, Busybox: busybox}
+		size := 32 << 10
 		if len(p.Argv) > 1 {
 			c.Args = p.Argv[1:]
 		}
@@ -53,8 +57,9 @@ func program(name string, busybox bool, run func(c *Prog) int) kernel.Program {
 			c.Called = p.Argv[0]
 		}
 		if c.IsTerminal(p.Stdout) {
-			c.Out = bufio.NewWriterSize(p.Stdout, 4<<10)
+			size = 4 << 10
 		}
+		c.Out = bufio.NewWriterSize(&pacedOutput{c: c}, size)
 		status := run(c)
 		if err := c.Out.Flush(); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, kernel.ErrDead) {
 			p.Errorf("%s: write error: %s\n", c.Called, Strerror(err))
@@ -98,22 +103,6 @@ func (c *Prog) TryHelp() int {
 
 // Put writes to the buffered standard output.
 func (c *Prog) Put(format string, a ...any) { fmt.Fprintf(c.Out, format, a...) }
-
-// Input opens an operand for reading; "-" is standard input. /dev/stdin and /dev/fd names work through the process's files.
-func (c *Prog) Input(name string) (io.ReadCloser, error) {
-	if name == "-" || name == "/dev/stdin" {
-		return io.NopCloser(c.Stdin), nil
-	}
-	f, err := c.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	if i, err := f.Stat(); err == nil && i.IsDir() {
-		f.Close()
-		return nil, &os.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
-	}
-	return f, nil
-}
 
 // maxWhole bounds what a program reads at once.
 const maxWhole = 64 << 20

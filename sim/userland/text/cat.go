@@ -63,7 +63,7 @@ func cat(c *libc.Prog) int {
 		}
 		r := bufio.NewReader(f)
 		for {
-			line, err := r.ReadString('\n')
+			line, err := libc.ReadLine(r, '\n')
 			if line == "" && err != nil {
 				break
 			}
@@ -185,7 +185,7 @@ func copyOut(c *libc.Prog, r io.Reader) error {
 func lines(c *libc.Prog, r io.Reader, f func(line string, nl bool) bool) error {
 	br := bufio.NewReaderSize(r, 32<<10)
 	for {
-		s, err := br.ReadString('\n')
+		s, err := libc.ReadLine(br, '\n')
 		if len(s) > 0 {
 			body, nl := strings.CutSuffix(s, "\n")
 			if !f(body, nl) {
@@ -249,9 +249,13 @@ func tee(c *libc.Prog) int {
 		defer f.Close()
 		outs = append(outs, f)
 	}
+	in, err := c.Input("-")
+	if err != nil {
+		return c.Fail("read error: %s", libc.Strerror(err))
+	}
 	buf := make([]byte, 32<<10)
 	for {
-		n, err := c.Stdin.Read(buf)
+		n, err := in.Read(buf)
 		if n > 0 {
 			c.Stdout.Write(buf[:n])
 			for i, f := range outs {

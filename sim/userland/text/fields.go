@@ -206,7 +206,7 @@ func paste(c *libc.Prog) int {
 		return c.Status
 	}
 	var in []*bufio.Reader
-	std := bufio.NewReader(c.Stdin)
+	std := bufio.NewReader(c.Stream())
 	for _, name := range orStdin(files) {
 		if name == "-" {
 			in = append(in, std)
@@ -223,7 +223,7 @@ func paste(c *libc.Prog) int {
 		var row []string
 		any := false
 		for _, r := range in {
-			s, err := r.ReadString('\n')
+			s, err := libc.ReadLine(r, '\n')
 			any = any || s != "" || err == nil
 			row = append(row, strings.TrimSuffix(s, "\n"))
 		}
@@ -339,10 +339,11 @@ func tr(c *libc.Prog) int {
 			squeezed[b] = true
 		}
 	}
+	in := c.Stream()
 	buf := make([]byte, 32<<10)
 	last := -1
 	for {
-		n, err := c.Stdin.Read(buf)
+		n, err := in.Read(buf)
 		for _, b := range buf[:n] {
 			if drop[b] {
 				continue

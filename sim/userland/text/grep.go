@@ -3,6 +3,7 @@ package text
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"path"
@@ -221,7 +222,7 @@ func (g *grepper) compile(e string, f regex.Flags) (*regex.Regexp, error) {
 func (g *grepper) operand(name string) {
 	c := g.c
 	if name == "-" {
-		g.search("(standard input)", c.Stdin)
+		g.search("(standard input)", c.Stream())
 		return
 	}
 	full := c.Path(name)
@@ -358,7 +359,13 @@ func (g *grepper) search(name string, r io.Reader) {
 	var offset int64
 	show := !g.quiet && !g.count && !g.list && !g.listNot
 	for {
-		line, err := br.ReadBytes('\n')
+		s, err := libc.ReadLine(br, '\n')
+		line := []byte(s)
+		if errors.Is(err, libc.ErrTooLarge) {
+			g.c.FailStatus = 2
+			g.c.Fail("memory exhausted")
+			return
+		}
 		if len(line) == 0 && err != nil {
 			break
 		}

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/itchyny/gojq"
 
@@ -28,6 +29,9 @@ type jqOptions struct {
 }
 
 // jq runs gojq. Objects come out with sorted keys: gojq keeps no other order.
+// jqStep is the simulated time that one result takes.
+const jqStep = 20 * time.Microsecond
+
 func jq(c *libc.Prog) int {
 	c.FailStatus = 2
 	o := jqOptions{indent: 2, named: map[string]any{}, positional: []any{}}
@@ -72,6 +76,9 @@ func jq(c *libc.Prog) int {
 		iter := code.RunWithContext(c.Context(), v, o.values...)
 		for {
 			out, ok := iter.Next()
+			if c.Spend(jqStep) != nil {
+				return false
+			}
 			if !ok {
 				return true
 			}

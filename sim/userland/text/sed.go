@@ -853,7 +853,7 @@ func (r *sedRun) next() (s string, ok bool) {
 			}
 			r.in, r.closer = bufio.NewReader(f), f
 		}
-		line, err := r.in.ReadString('\n')
+		line, err := libc.ReadLine(r.in, '\n')
 		if line == "" && err != nil {
 			r.closer.Close()
 			r.in = nil
@@ -1135,7 +1135,7 @@ func (r *sedRun) cycle() (again bool) {
 				br = bufio.NewReader(f)
 				r.rlines[c.text] = br
 			}
-			if s, err := br.ReadString('\n'); s != "" || err == nil {
+			if s, err := libc.ReadLine(br, '\n'); s != "" || err == nil {
 				r.appends = append(r.appends, func() { r.print(strings.TrimSuffix(s, "\n"), true) })
 			}
 		case 'w':
