@@ -32,7 +32,7 @@ func execute(p *kernel.Process, c command) int {
 	var version versionFlag
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
 		started = true
-		return setFeatureGates(p, c.registry)
+		return setFeatureGates(c.registry)
 	}
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if asked = version.print(p); asked {

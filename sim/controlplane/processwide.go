@@ -60,7 +60,7 @@ func newRegistry(p *kernel.Process) basecompatibility.ComponentGlobalsRegistry {
 var gatesMu sync.Mutex
 
 // setFeatureGates takes the component's parsed gates into use.
-func setFeatureGates(_ *kernel.Process, r basecompatibility.ComponentGlobalsRegistry) error {
+func setFeatureGates(r basecompatibility.ComponentGlobalsRegistry) error {
 	if err := r.Set(); err != nil {
 		return err
 	}

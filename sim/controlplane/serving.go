@@ -25,7 +25,6 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/util/keyutil"
-	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
@@ -63,7 +62,6 @@ func servingTLS(ctx context.Context, s *genericapiserver.SecureServingInfo) (*tl
 	}
 	if len(s.CipherSuites) > 0 {
 		c.CipherSuites = s.CipherSuites
-		_ = cliflag.InsecureTLSCiphers()
 	}
 	if s.ClientCA != nil {
 		c.ClientAuth = tls.RequestClientCert

@@ -30,6 +30,7 @@ import (
 	"ckadrill/sim/network/apiclient"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
@@ -171,15 +172,20 @@ func (m *testMachine) admin() (*kernel.Process, *kubernetes.Clientset) {
 		return 0
 	})
 	<-ready
-	c, err := clientcmd.RESTConfigFromKubeConfig(m.get("/etc/kubernetes/admin.conf"))
+	c, err := m.config(p, "admin")
 	if err != nil {
 		panic(err)
 	}
-	if err := apiclient.ConfigureREST(p, c); err != nil {
-		panic(err)
-	}
-	c.QPS = -1
 	return p, kubernetes.NewForConfigOrDie(c)
+}
+
+// config is what a process makes of a kubeconfig in /etc/kubernetes.
+func (m *testMachine) config(p *kernel.Process, name string) (*rest.Config, error) {
+	c, err := apiclient.Kubeconfig(p, "/etc/kubernetes/"+name+".conf")
+	if err == nil {
+		c.QPS = -1
+	}
+	return c, err
 }
 
 func waitReady(c *kubernetes.Clientset, limit time.Duration) error {

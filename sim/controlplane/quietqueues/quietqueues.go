@@ -4,7 +4,7 @@
 //
 // It must be initialised before k8s.io/component-base/metrics/prometheus/workqueue, because only the first provider that
 // is set counts. Go initialises packages in the order of their import paths as soon as their imports are, and this one
-// imports nothing but the queues: see TestQueuesAreQuiet in its parent.
+// imports nothing but the queues.
 package quietqueues
 
 import (
