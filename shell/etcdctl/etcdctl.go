@@ -55,6 +55,8 @@ type globalFlags struct {
 }
 
 func run(p *kernel.Process, tree func(*tool) *cobra.Command) int {
+	// gRPC, as a library of this process, logs by klog; in etcdctl its lines are discarded.
+	p.SetLogFilter(func([]byte) bool { return false })
 	t := &tool{Process: p}
 	root := tree(t)
 	root.SetIn(p.Stdin)

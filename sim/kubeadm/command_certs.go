@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	_ "unsafe" // for go:linkname
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
@@ -95,22 +95,52 @@ func (c *command) clusterConfiguration(cmd *cobra.Command) *kubeadmapi.InitConfi
 	return cfg
 }
 
+// fetchConfiguration is upstream's FetchInitConfigurationFromCluster. Its part about the node is done here: upstream's would
+// connect by the host's network and look for the host's sockets.
 func (c *command) fetchConfiguration(client clientset.Interface) (*kubeadmapi.InitConfiguration, error) {
-	// Upstream finds the node's name in kubelet.conf and the certificate that it names.
-	node, err := loadKubeconfig(c.p, kubernetesDir+"/kubelet.conf")
+	cfg, err := getInitConfigurationFromCluster("", client, false, false, true)
 	if err != nil {
 		return nil, err
 	}
-	dir := c.d.path("/node")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	name := c.nodeName()
+	node, err := client.CoreV1().Nodes().Get(c.p.Context(), name, metav1.GetOptions{})
+	if err != nil {
 		return nil, err
 	}
-	if err := clientcmd.WriteToFile(*node, filepath.Join(dir, "kubelet.conf")); err != nil {
-		return nil, err
+	cfg.NodeRegistration.Name, cfg.NodeRegistration.Taints, cfg.NodeRegistration.CRISocket = name, node.Spec.Taints, CRISocket
+	if _, err = c.p.Files.Stat(path.Join(manifestsDir, "kube-apiserver.yaml")); !errors.Is(err, fs.ErrNotExist) {
+		if err := configutil.GetAPIEndpoint(client, name, &cfg.LocalAPIEndpoint); err != nil {
+			return nil, err
+		}
 	}
-	_, err = c.p.Files.Stat(path.Join(manifestsDir, "kube-apiserver.yaml"))
-	controlPlane := !errors.Is(err, fs.ErrNotExist)
-	return getInitConfigurationFromCluster(dir, client, true, controlPlane, true)
+	return cfg, nil
+}
+
+//go:linkname getNodeNameFromSSR k8s.io/kubernetes/cmd/kubeadm/app/util/config.getNodeNameFromSSR
+func getNodeNameFromSSR(client clientset.Interface) (string, error)
+
+//go:linkname getNodeNameFromKubeletConfig k8s.io/kubernetes/cmd/kubeadm/app/util/config.getNodeNameFromKubeletConfig
+func getNodeNameFromKubeletConfig(fileName string) (string, error)
+
+// nodeName is upstream's GetNodeName: who the API server says that kubelet.conf is, else whom its certificate names, else
+// the host's name.
+func (c *command) nodeName() string {
+	kubelet, err := loadKubeconfig(c.p, kubernetesDir+"/kubelet.conf")
+	if err != nil {
+		return c.p.HostName()
+	}
+	if client, _, err := clients(c.p, kubernetesDir+"/kubelet.conf"); err == nil {
+		if name, err := getNodeNameFromSSR(client); err == nil {
+			return name
+		}
+	}
+	file := c.d.path("/kubelet.conf") // with the certificate in it
+	if err := clientcmd.WriteToFile(*kubelet, file); err == nil {
+		if name, err := getNodeNameFromKubeletConfig(file); err == nil {
+			return name
+		}
+	}
+	return c.p.HostName()
 }
 
 // defaultConfiguration is what kubeadm falls back to.
