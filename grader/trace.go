@@ -66,24 +66,37 @@ type link struct {
 }
 
 func (l link) String() string {
+	verb, ok := verbs[l.Verb]
+	if !ok {
+		verb = l.Verb
+	}
 	who := l.Actor
-	if l.Host != "" && !strings.Contains(who, l.Host) {
-		who += "@" + l.Host
+	if l.Host != "" && !strings.Contains(who, ":") { // an API user's host is only that of the apiserver
+		who += " on " + l.Host
 	}
-	s := fmt.Sprintf("%s  %s%s %s", l.Time.UTC().Format("15:04:05.000"), strings.Repeat("  ", l.depth), verbs[l.Verb], l.Subject)
-	if verbs[l.Verb] == "" {
-		s = fmt.Sprintf("%s  %s%s %s", l.Time.UTC().Format("15:04:05.000"), strings.Repeat("  ", l.depth), l.Verb, l.Subject)
+	s := fmt.Sprintf("%s  %s%s %s", l.Time.UTC().Format("15:04:05.000"), strings.Repeat("  ", l.depth), verb, short(l.Subject))
+	if d, _, _ := strings.Cut(l.Detail, "uid "); strings.TrimSuffix(d, ", ") != "" {
+		s += "  (" + strings.TrimSuffix(d, ", ") + ")"
 	}
-	s += "  by " + who
-	if l.Detail != "" && !strings.HasPrefix(l.Detail, "uid ") {
-		detail, _, _ := strings.Cut(l.Detail, ", uid ")
-		s += "  (" + detail + ")"
+	return s + "  by " + who
+}
+
+// short leaves of a container's or sandbox's id what crictl shows of it.
+func short(subject string) string {
+	kind, id, _ := strings.Cut(subject, "/")
+	if (kind == "sandbox" || kind == "container") && len(id) > 13 {
+		return kind + "/" + id[:13]
 	}
-	return s
+	return subject
+}
+
+// noise says of a step that it only reports what other steps have done: a controller counting the objects below its own.
+func noise(s kernel.Step) bool {
+	return s.Verb == "update" && strings.HasPrefix(s.Detail, "status, ") && !strings.HasPrefix(s.Subject, "pods/") && !strings.HasPrefix(s.Subject, "nodes/")
 }
 
 var verbs = map[string]string{
-	"create": "created", "update": "updated", "delete": "deleted", "bind": "bound to a node:", "sync": "taken over:", "start": "started", "stop": "stopped",
+	"create": "created", "update": "updated", "delete": "deleted", "bind": "bound", "sync": "taken over", "start": "started", "stop": "stopped",
 	"kill": "killed", "pull": "pulled", "write": "written", "fault": "fault:",
 }
 
@@ -128,7 +141,7 @@ func chain(steps []kernel.Step, of []string) []link {
 			}
 			family[s.Subject] = true
 		}
-		if d, ok := depth[s.Subject]; ok {
+		if d, ok := depth[s.Subject]; ok && !noise(s) {
 			l = append(l, link{s, d})
 		}
 	}

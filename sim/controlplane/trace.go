@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/kubernetes/pkg/apis/core"
 )
 
 // untraced are resources that change because time passes, or that only tell of other changes.
@@ -87,7 +88,13 @@ func (s tracedStorage) add(ctx context.Context, verb string, obj runtime.Object)
 		switch i.Subresource {
 		case "binding":
 			step.Verb = "bind"
+			if p, ok := obj.(*core.Pod); ok {
+				step.Detail = "to " + p.Spec.NodeName + ", " + step.Detail
+			}
 		default:
+			if p, ok := obj.(*core.Pod); ok && i.Subresource == "status" {
+				step.Detail = podState(p) + ", " + step.Detail
+			}
 			step.Detail = i.Subresource + ", " + step.Detail
 		}
 	}
@@ -100,6 +107,16 @@ func (s tracedStorage) add(ctx context.Context, verb string, obj runtime.Object)
 		step.Cause = Subject(r.Resource, ns, o.Name)
 	}
 	s.p.World().Trace.Add(step)
+}
+
+// podState is a Pod's phase, and whether it is ready.
+func podState(p *core.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == core.PodReady && c.Status == core.ConditionTrue {
+			return string(p.Status.Phase) + " and ready"
+		}
+	}
+	return string(p.Status.Phase)
 }
 
 // Subject is what the trace calls an API object: "pods/default/web-abc", "nodes/cka-w1".
