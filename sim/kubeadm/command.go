@@ -75,7 +75,9 @@ func (c *command) run() int {
 	defer c.asUpstream()()
 	// Some commands fill in a default configuration, though they use nothing of it that depends on the machine. Upstream then
 	// looks for a default route of the host and may find none; the simulated machine has one.
-	c.p.SetLogFilter(func(line []byte) bool { return !bytes.Contains(line, []byte("could not obtain a bind address for the API Server")) })
+	c.p.SetLogFilter(func(line []byte) bool {
+		return !bytes.Contains(line, []byte("could not obtain a bind address for the API Server"))
+	})
 	err = withStdout(c.p.Stdout, c.strip, func() error {
 		tree := c.tree()
 		tree.SetArgs(c.p.Argv[1:])
