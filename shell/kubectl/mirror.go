@@ -47,7 +47,7 @@ func newMirror(p *kernel.Process) *mirror {
 
 // private is the host process's own directory for copies, with every link in its name followed.
 var private = sync.OnceValues(func() (string, error) {
-	d, err := os.MkdirTemp("", "ckadrill-kubectl-")
+	d, err := kernel.Scratch("kubectl-")
 	if err != nil {
 		return "", err
 	}

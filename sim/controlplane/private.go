@@ -50,7 +50,7 @@ var privates sync.Map // root -> *private
 
 // newPrivate makes the directory; it is removed when the process ends.
 func newPrivate(p *kernel.Process) (*private, error) {
-	root, err := os.MkdirTemp("", "ckadrill-files-")
+	root, err := kernel.Scratch("files-")
 	if err != nil {
 		return nil, err
 	}

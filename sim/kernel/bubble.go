@@ -41,7 +41,9 @@ func Run(seed uint64, date time.Time, f func(w *World) int) {
 			time.Sleep(time.Until(date)) // a bubble starts in the year 2000
 			w := NewWorld(seed)
 			tame(w)
-			os.Exit(f(w))
+			code := f(w)
+			removeScratch()
+			os.Exit(code)
 		})
 	}
 	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "world", F: body}}, nil, nil)

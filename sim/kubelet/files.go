@@ -129,7 +129,7 @@ func (r *roots) machinePath(name string) string {
 // newRoots makes the private directory of one kubelet process, which goes when the process does, and fills it with the
 // checkpoints that the machine keeps.
 func newRoots(p *kernel.Process, machine string) (*roots, error) {
-	dir, err := os.MkdirTemp("", "ckadrill-kubelet-")
+	dir, err := kernel.Scratch("kubelet-")
 	if err != nil {
 		return nil, err
 	}
