@@ -9,6 +9,7 @@ import (
 	"github.com/benhoyt/goawk/interp"
 	"github.com/benhoyt/goawk/parser"
 
+	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/libc"
 )
 
@@ -19,8 +20,8 @@ const fileMark = "\x01\x02next-file:"
 // markRule keeps FILENAME, FNR and NR right at such a line.
 const markRule = `substr($0, 1, 12) == "` + fileMark + `" { FILENAME = substr($0, 13); NR--; FNR = 0; next }` + "\n"
 
-// awk runs GoAWK without access to files and commands of the host. Inputs are read here; getline from files, output to
-// files and commands are said to be missing.
+// awk runs GoAWK without access to files and commands of the host. Inputs are read here; getline from files and commands is
+// said to be missing.
 func awk(c *libc.Prog) int {
 	c.FailStatus = 2
 	var vars []string
@@ -81,15 +82,17 @@ func awk(c *libc.Prog) int {
 		}
 	}
 	marks := files > 1 || files == 1 && (strings.Contains(source, "FILENAME") || strings.Contains(source, "FNR"))
-	full := source
+	outputs := &awkOutputs{c: c, files: map[string]kernel.File{}, pipes: map[string]*bytes.Buffer{}}
+	functions := outputs.functions()
+	full := rewriteAwk(source)
 	if marks {
-		full = markRule + source
+		full = markRule + full
 	}
-	prog, err := parser.ParseProgram([]byte(full), nil)
+	prog, err := parser.ParseProgram([]byte(full), &parser.ParserConfig{Funcs: functions})
 	if err != nil {
 		var pe *parser.ParseError
 		if errors.As(err, &pe) {
-			return c.Fail("line %d: syntax error: %s", max(1, pe.Position.Line-strings.Count(full[:len(full)-len(source)], "\n")), pe.Message)
+			return c.Fail("line %d: syntax error: %s", max(1, pe.Position.Line-strings.Count(full, "\n")+strings.Count(source, "\n")), pe.Message)
 		}
 		return c.Fail("%s", err)
 	}
@@ -104,17 +107,19 @@ func awk(c *libc.Prog) int {
 		return c.Fail("%s", err)
 	}
 	config := &interp.Config{Stdin: in, Output: flushing{c}, Error: c.Stderr, Argv0: c.Name, NoArgVars: true, Vars: vars, NoExec: true, NoFileWrites: true, NoFileReads: true,
-		Environ: environ}
+		Environ: environ, Funcs: functions}
 	for _, a := range args { // assignments between files are done before the first
 		if k, v, ok := strings.Cut(a, "="); ok && !strings.ContainsAny(k, "/.") {
 			config.Vars = append(config.Vars, k, unslash(v))
 		}
 	}
 	status, err := it.ExecuteContext(c.Context(), config)
+	c.Out.Flush()
+	outputs.end()
 	if err != nil && c.Alive() {
 		text := err.Error()
 		if strings.Contains(text, "NoExec") || strings.Contains(text, "NoFile") {
-			return c.Fail("ckadrill does not simulate commands and files inside awk programs (%s)", text)
+			return c.Fail("ckadrill does not simulate getline from files and commands in awk programs (%s)", text)
 		}
 		return c.Fail("%s", text)
 	}
