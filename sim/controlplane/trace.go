@@ -32,9 +32,10 @@ func (s tracedStorage) Create(ctx context.Context, key string, obj, out runtime.
 	if !s.p.Alive() {
 		return kernel.ErrDead
 	}
+	place := s.reserve()
 	err := s.Interface.Create(ctx, key, obj, out, ttl)
 	if err == nil {
-		s.add(ctx, "create", out)
+		s.add(ctx, place, "create", out)
 	}
 	return err
 }
@@ -43,9 +44,10 @@ func (s tracedStorage) Delete(ctx context.Context, key string, out runtime.Objec
 	if !s.p.Alive() {
 		return kernel.ErrDead
 	}
+	place := s.reserve()
 	err := s.Interface.Delete(ctx, key, out, pre, validate, cached, opts)
 	if err == nil {
-		s.add(ctx, "delete", out)
+		s.add(ctx, place, "delete", out)
 	}
 	return err
 }
@@ -54,7 +56,7 @@ func (s tracedStorage) GuaranteedUpdate(ctx context.Context, key string, dst run
 	if !s.p.Alive() {
 		return kernel.ErrDead
 	}
-	before := ""
+	before, place := "", s.reserve()
 	counted := func(in runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		before = ""
 		if m, err := meta.Accessor(in); err == nil {
@@ -67,12 +69,20 @@ func (s tracedStorage) GuaranteedUpdate(ctx context.Context, key string, dst run
 		return err
 	}
 	if m, e := meta.Accessor(dst); e == nil && m.GetResourceVersion() != before { // an update that changes nothing writes nothing
-		s.add(ctx, "update", dst)
+		s.add(ctx, place, "update", dst)
 	}
 	return nil
 }
 
-func (s tracedStorage) add(ctx context.Context, verb string, obj runtime.Object) {
+// reserve takes the step's place before the write: its watchers may act before the write returns.
+func (s tracedStorage) reserve() int {
+	if untraced.Has(s.resource) {
+		return 0
+	}
+	return s.p.World().Trace.Reserve()
+}
+
+func (s tracedStorage) add(ctx context.Context, place int, verb string, obj runtime.Object) {
 	if untraced.Has(s.resource) {
 		return
 	}
@@ -80,7 +90,7 @@ func (s tracedStorage) add(ctx context.Context, verb string, obj runtime.Object)
 	if err != nil {
 		return
 	}
-	step := kernel.Step{Verb: verb, Subject: Subject(s.resource.Resource, m.GetNamespace(), m.GetName()), Detail: "uid " + string(m.GetUID())}
+	step := kernel.Step{Seq: place, Verb: verb, Subject: Subject(s.resource.Resource, m.GetNamespace(), m.GetName()), Detail: "uid " + string(m.GetUID())}
 	if u, ok := genericapirequest.UserFrom(ctx); ok {
 		step.Actor = u.GetName()
 	}

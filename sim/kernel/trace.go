@@ -30,7 +30,16 @@ type Trace struct {
 	steps []Step
 }
 
-// Add records a step; Seq, Time and, if a process runs, Host and Actor are filled in.
+// Reserve gives a step its place before its outcome is known, so that nothing that it causes comes before it: hand the
+// number to [Trace.Add] as Seq, or forget it.
+func (t *Trace) Reserve() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	return t.next
+}
+
+// Add records a step; Time, Seq unless it was reserved, and, if a process runs, Host and Actor are filled in.
 func (t *Trace) Add(s Step) {
 	if p := Current(); p != nil && p.host != nil {
 		if s.Host == "" {
@@ -43,9 +52,15 @@ func (t *Trace) Add(s Step) {
 	s.Time = time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.next++
-	s.Seq = t.next
-	t.steps = append(t.steps, s)
+	if s.Seq == 0 {
+		t.next++
+		s.Seq = t.next
+	}
+	i := len(t.steps)
+	for i > 0 && t.steps[i-1].Seq > s.Seq {
+		i--
+	}
+	t.steps = slices.Insert(t.steps, i, s)
 	if len(t.steps) > traceLimit+traceLimit/4 {
 		t.steps = append([]Step(nil), t.steps[len(t.steps)-traceLimit:]...)
 	}
@@ -76,7 +91,7 @@ func (t *Trace) Freeze(s *Snapshot) {
 	}
 	for _, b := range order {
 		l := blocks[b]
-		s.Put(strconv.Itoa(b), uint64(l[0].Seq)<<32|uint64(l[len(l)-1].Seq), func() []byte { return encode(l) })
+		s.Put(strconv.Itoa(b), uint64(len(l))<<55^uint64(l[0].Seq)<<32^uint64(l[len(l)-1].Seq), func() []byte { return encode(l) })
 	}
 }
 
