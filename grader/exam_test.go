@@ -167,6 +167,9 @@ func TestExamReport(t *testing.T) {
 	if err := json.Unmarshal(b, &file); err != nil || file.Percent != 15 || file.Pass != 66 || len(file.Tasks) != 8 || file.Tasks[1].Result.Score != 2 || file.Tasks[2].Begun || len(file.Tasks[2].Result.Checks) != 4 {
 		t.Errorf("%v\n%s", err, b)
 	}
+	if again, err := e.Report(); err != nil || again.Text() != r.Text() {
+		t.Errorf("the report that was kept: %v", err)
+	}
 	if text := r.Text(); !strings.Contains(text, "Score: 15 %, pass mark 66 %: FAILED") || !strings.Contains(text, "not begun") {
 		t.Error(text)
 	}

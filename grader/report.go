@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -52,6 +53,22 @@ const (
 	ReportJSON = "report.json"
 	ReportText = "report.txt"
 )
+
+// Report is the report of an exam that was judged before, nil if it was not.
+func (e *Exam) Report() (*Report, error) {
+	b, err := os.ReadFile(filepath.Join(e.dir, ReportJSON))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(e.dir, ReportJSON), err)
+	}
+	return r, nil
+}
 
 // Grade judges every task by the state that its session ended with, and writes the reports. progress is told how many
 // tasks are judged.
