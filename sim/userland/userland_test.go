@@ -166,6 +166,7 @@ func TestEndlessProgramsTakeTime(t *testing.T) {
 			{"timeout 1 grep x /dev/zero", "grep: memory exhausted\n", 2},
 			{"timeout 1 md5sum /dev/zero", "", 124},
 			{"timeout 1 jq -n 'repeat(1)' > /dev/null", "", 124},
+			{"timeout 1 awk 'BEGIN{while(1) print \"x\"}' > /dev/null", "", 124},
 			{"yes | head -1", "y\n", 0},
 			{"kill -9 1; sudo kill -9 1; sudo bash -c 'kill -9 1'; ps -o comm= -p 1", "bash: line 1: kill: (1) - Operation not permitted\ninit\n", 0},
 		} {

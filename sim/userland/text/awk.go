@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/benhoyt/goawk/interp"
 	"github.com/benhoyt/goawk/parser"
@@ -114,7 +115,6 @@ func awk(c *libc.Prog) int {
 		}
 	}
 	status, err := it.ExecuteContext(c.Context(), config)
-	c.Out.Flush()
 	outputs.end()
 	if err != nil && c.Alive() {
 		text := err.Error()
@@ -129,12 +129,18 @@ func awk(c *libc.Prog) int {
 	return status
 }
 
-// flushing passes output on and lets standard error keep its place in it.
+// awkStep is the simulated time that one write of a program takes.
+const awkStep = 5 * time.Microsecond
+
+// flushing passes output on at once where somebody looks at it; elsewhere it is buffered, as mawk's is.
 type flushing struct{ c *libc.Prog }
 
 func (f flushing) Write(b []byte) (int, error) {
+	if err := f.c.Spend(awkStep); err != nil {
+		return 0, err
+	}
 	n, err := f.c.Out.Write(b)
-	if err == nil {
+	if err == nil && f.c.IsTerminal(f.c.Stdout) {
 		err = f.c.Out.Flush()
 	}
 	return n, err

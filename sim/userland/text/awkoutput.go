@@ -199,7 +199,6 @@ func (o *awkOutputs) write(mode, name, s string) int {
 		io.WriteString(flushing{c}, s)
 		return 0
 	case name == "/dev/stderr":
-		c.Out.Flush()
 		io.WriteString(c.Stderr, s)
 		return 0
 	}
@@ -225,16 +224,23 @@ func (o *awkOutputs) write(mode, name, s string) int {
 	return 0
 }
 
-// shell runs a command with a text as its input.
+// shell runs a command with a text as its input. What the program itself has printed may still be buffered, as mawk's is.
 func (o *awkOutputs) shell(command string, in io.Reader) int {
-	p, status := o.c.StartChild([]string{"sh", "-c", command}, func(s *kernel.Spec) { s.Stdin = in })
-	if p == nil {
-		return status
+	c := o.c
+	p, err := libc.Exec(c.World(), c.Host(), kernel.Spec{
+		Argv: []string{"sh", "-c", command}, Env: c.Environ(), Dir: c.Dir(), Cred: c.Cred, Hostname: c.Spec.Hostname, Files: c.Files, Net: c.Net,
+		Stdin: in, Stdout: libc.Unwrap(c.Stdout), Stderr: libc.Unwrap(c.Stderr), TTY: c.TTY, Parent: c.Process,
+	})
+	if err != nil {
+		return 127
 	}
 	return p.Wait().ExitCode()
 }
 
-func (o *awkOutputs) system(command string) int { return o.shell(command, o.c.Stdin) }
+func (o *awkOutputs) system(command string) int {
+	o.c.Out.Flush()
+	return o.shell(command, o.c.Stdin)
+}
 
 func (o *awkOutputs) close(name string) int {
 	if p := o.pipes[name]; p != nil {
