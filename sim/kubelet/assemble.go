@@ -72,6 +72,7 @@ import (
 // node is one running kubelet: upstream's struct and what was put into it.
 type node struct {
 	p        *kernel.Process
+	seen     seen
 	s        *options.KubeletServer
 	name     types.NodeName
 	hostname string
@@ -400,6 +401,7 @@ func (n *node) watchNode() (corelisters.NodeLister, cache.InformerSynced) {
 	}))
 	nodes := f.Core().V1().Nodes()
 	lister, synced := nodes.Lister(), nodes.Informer().HasSynced
+	n.seen.node = nodes.Informer().GetStore()
 	f.Start(n.p.Done())
 	logAt(n.p, "kubelet.go", 482).Info("Attempting to sync node with API server")
 	return lister, synced
@@ -441,6 +443,7 @@ func (n *node) podSources(nodeSynced cache.InformerSynced) error {
 // watchPods is upstream's NewSourceApiserver, which ends with the process.
 func (n *node) watchPods(nodeSynced cache.InformerSynced, updates chan<- any) {
 	p := n.p
+	n.seen.updates = updates
 	mine := fields.OneTermEqualSelector("spec.nodeName", string(n.name)).String()
 	pods := n.clients.Kube.CoreV1().Pods(metav1.NamespaceAll)
 	lw := &cache.ListWatch{
@@ -466,6 +469,7 @@ func (n *node) watchPods(nodeSynced cache.InformerSynced, updates chan<- any) {
 			for _, o := range objs {
 				pods = append(pods, o.(*v1.Pod))
 			}
+			n.seen.setPods(pods)
 			select {
 			case updates <- kubetypes.PodUpdate{Pods: pods, Op: kubetypes.SET, Source: kubetypes.ApiserverSource}:
 			case <-p.Done():

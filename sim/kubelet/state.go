@@ -17,8 +17,8 @@ import (
 	"ckadrill/sim/kernel"
 )
 
-// State is what a machine's kubelet keeps in memory that must survive a freeze: back-offs, probe results and the status of
-// static Pods, which no API object holds when the API is down. It is the holder "kubelet/<machine>". A kubelet that ends
+// State is what a machine's kubelet keeps in memory that must survive a freeze: back-offs, probe results, the status of
+// static Pods and what it has seen of the API, which nobody else can tell when the API is down. It is the holder "kubelet/<machine>". A kubelet that ends
 // takes its state with it, as the real one does; only a thaw gives it back.
 //
 // Not kept: how many times in a row a probe has already failed. Its worker counts anew after a thaw.
@@ -26,6 +26,8 @@ type State struct {
 	mu     sync.Mutex
 	live   *node
 	thawed *memory
+	// frozen is what the kubelet had seen, while none has gone on from it.
+	frozen *seen
 }
 
 // memory is the frozen form.
@@ -82,6 +84,14 @@ func (s *State) Freeze(snap *kernel.Snapshot) {
 		}
 		return b
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.live != nil && s.live.p.Alive():
+		s.live.seen.freeze(snap)
+	case s.frozen != nil:
+		s.frozen.freeze(snap)
+	}
 }
 
 // Thaw implements [kernel.Holder].
@@ -94,9 +104,13 @@ func (s *State) Thaw(parts kernel.Parts) error {
 	if err := kernel.Decode(b, m); err != nil {
 		return err
 	}
+	f := &seen{}
+	if err := f.thaw(parts); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.thawed = m
+	s.thawed, s.frozen = m, f
 	return nil
 }
 
@@ -109,8 +123,8 @@ func (n *node) recall() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live = n
-	m := s.thawed
-	s.thawed = nil
+	m, f := s.thawed, s.frozen
+	s.thawed, s.frozen = nil, nil
 	if m == nil || !n.p.Resumed() {
 		return
 	}
@@ -131,6 +145,7 @@ func (n *node) recall() {
 	}
 	setField(n.kl, "lastStatusReportTime", m.LastReport)
 	setField(n.kl, "delayAfterNodeStatusChange", m.Delay)
+	n.seen.restore(n.p, f)
 }
 
 func (n *node) memory() memory {
