@@ -1,15 +1,11 @@
 package worker
 
-import (
-	"sync"
-
-	"ckadrill/sim/wire"
-)
+import "ckadrill/sim/wire"
 
 // outbox carries events to the front. Its writer lives outside of the bubble: the world never waits for the pipe, unless
 // the front falls far behind.
 type outbox struct {
-	mu     sync.Mutex
+	mu     outsideLock
 	queue  []wire.Event
 	bytes  int
 	signal chan struct{} // made outside
@@ -22,7 +18,7 @@ type outbox struct {
 const maxQueued = 4 << 20
 
 func newOutbox(c *wire.Conn) *outbox {
-	o := &outbox{signal: make(chan struct{}, 1), room: make(chan struct{}, 1), conn: c}
+	o := &outbox{mu: newOutsideLock(), signal: make(chan struct{}, 1), room: make(chan struct{}, 1), conn: c}
 	go o.drain()
 	return o
 }

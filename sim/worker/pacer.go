@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"sync"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -11,7 +10,7 @@ import (
 // pacer turns the host's time into ticks of simulated time. It lives outside of the bubble.
 type pacer struct {
 	gate *kernel.Gate
-	mu   sync.Mutex
+	mu   outsideLock
 	pace wire.Pace
 	kick chan struct{}
 }
@@ -24,7 +23,7 @@ const (
 )
 
 func newPacer(g *kernel.Gate) *pacer {
-	p := &pacer{gate: g, pace: wire.Pace{Paused: true}, kick: make(chan struct{}, 1)}
+	p := &pacer{gate: g, mu: newOutsideLock(), pace: wire.Pace{Paused: true}, kick: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
