@@ -29,7 +29,7 @@ func Run(seed uint64, date time.Time, f func(w *World) int) {
 	body := func(t *testing.T) {
 		defer func() {
 			if e := recover(); e != nil {
-				fmt.Fprintf(os.Stderr, "ckadrill: the world panicked: %v\n%s", e, debug.Stack())
+				fmt.Fprintf(os.Stderr, "ckadrill: the world panicked: %v\n%s\n%s", e, debug.Stack(), Stacks())
 				os.Exit(4)
 			}
 		}()

@@ -72,22 +72,25 @@ func (d *Watchdog) Watch() {
 // Stop ends the watchdog.
 func (d *Watchdog) Stop() { close(d.stopped) }
 
+// Stacks is the stack of every goroutine of the host process, as far as 256 MiB hold them.
+func Stacks() []byte {
+	buf := make([]byte, 4<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) || len(buf) >= 256<<20 {
+			return buf[:n]
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+}
+
 var headline = regexp.MustCompile(`^goroutine \d+ .*synctest bubble \d+`)
 
 // Holding lists the goroutines of the bubble that hold time: those that run, or wait for something that the bubble cannot
 // end, each with its innermost frames. Equal ones are counted.
 func Holding() string {
-	buf := make([]byte, 4<<20)
-	for {
-		n := runtime.Stack(buf, true)
-		if n < len(buf) || len(buf) >= 256<<20 {
-			buf = buf[:n]
-			break
-		}
-		buf = make([]byte, 2*len(buf))
-	}
 	count := map[string]int{}
-	for _, g := range bytes.Split(buf, []byte("\n\n")) {
+	for _, g := range bytes.Split(Stacks(), []byte("\n\n")) {
 		head, rest, _ := strings.Cut(string(g), "\n")
 		if !headline.MatchString(head) || strings.Contains(head, "(durable)") {
 			continue

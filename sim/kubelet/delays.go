@@ -38,6 +38,10 @@ const (
 	// idleVolumeLoop is how long the volume manager's two loops sleep while no Pod waits for a volume. Upstream's turn ten
 	// times a second for ever; what they find out in between shows only when somebody waits.
 	idleVolumeLoop = 30 * time.Second
+	// podReaction is what a Pod worker needs before a change of its Pod has an effect: upstream's bookkeeping of cgroups,
+	// directories and volumes is system calls, which take no simulated time here. Without it a Pod would be gone in the very
+	// instant in which its deletion was asked for, and a client that looks, then lists, then watches would miss it.
+	podReaction = 8 * time.Millisecond
 	// settleAfterThaw is how long a resumed kubelet stays mute: it re-reads what it already knows.
 	settleAfterThaw = 3 * time.Second
 )

@@ -33,9 +33,19 @@ func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mir
 			return false, err
 		}
 	}
+	s.react()
 	terminal, err := s.Kubelet.SyncPod(ctx, t, pod, mirror, status)
 	s.n.saveCheckpoints()
 	return terminal, err
+}
+
+// react takes the time that the machine would need.
+func (s *podSync) react() { s.n.p.Sleep(podReaction) }
+
+// SyncTerminatingPod implements upstream's podSyncer.
+func (s *podSync) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus, grace *int64, f func(*v1.PodStatus)) error {
+	s.react()
+	return s.Kubelet.SyncTerminatingPod(ctx, pod, status, grace, f)
 }
 
 // SyncTerminatedPod implements upstream's podSyncer.
