@@ -24,6 +24,7 @@ func Run(seed uint64, date time.Time, f func(w *World) int) {
 	}
 	// os/signal's goroutine must be born outside of the bubble: one born inside would hold time.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	forbidSockets()
 	testing.Init()
 	os.Args = os.Args[:1]
 	body := func(t *testing.T) {
