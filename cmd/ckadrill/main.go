@@ -21,7 +21,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 
 func main() {
 	if front.IsWorker() {
-		runWorker()
+		runWorker(prepare, assemble)
 	}
 	err := root().Execute()
 	var exit exitError
@@ -47,6 +47,6 @@ Nothing leaves this process: no containers, no network, no file of yours is touc
   ckadrill shell -c 'kubectl get nodes'`,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
 	}
-	c.AddCommand(shellCommand(), resumeCommand(), drillCommand(), listCommand(), lintCommand(), verifyCommand(), examCommand(), presetCommand())
+	c.AddCommand(shellCommand(), resumeCommand(), drillCommand(), listCommand(), lintCommand(), verifyCommand(), examCommand(), transcriptCommand(), presetCommand())
 	return c
 }

@@ -18,8 +18,9 @@ import (
 	"ckadrill/sim/worker"
 )
 
-// runWorker makes this process a worker: standard input and output are the front's.
-func runWorker() {
+// runWorker makes this process a worker, which makes its world by the given functions: standard input and output are the
+// front's.
+func runWorker(prepare worker.Prepare, assemble worker.Assemble) {
 	in, out := os.Stdin, os.Stdout
 	// What upstream prints to the host's streams must not get between the messages.
 	os.Stdout = os.Stderr

@@ -16,7 +16,7 @@ import (
 // Tests at the level of a world run in workers: this test binary again, as the program does with itself.
 func TestMain(m *testing.M) {
 	if front.IsWorker() {
-		runWorker()
+		runWorker(prepareMeasured, assembleMeasured)
 	}
 	os.Exit(m.Run())
 }
