@@ -1,0 +1,159 @@
+package transcript
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Line is a normalised line of output.
+type Line struct {
+	Text string
+	// Group marks lines that may stand in any order among their neighbours of the same group; "" is a line with a place.
+	Group string
+	// Age is how long ago the event of an event's row was; -1 when that is not known.
+	Age time.Duration
+}
+
+// Normalise makes the parts of a command's output equal that no two clusters share, and gives tables one width. The command
+// tells what kind of output it is.
+func Normalise(command, text string) []Line {
+	n := normaliser{command: command, nodes: strings.Contains(command, "describe node"), chosen: chooses.MatchString(command), events: listsEvents.MatchString(command)}
+	for _, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		n.add(l)
+	}
+	if text == "" {
+		return nil
+	}
+	return n.lines
+}
+
+// Marks of lines that may change places.
+const (
+	groupEvents = "events"
+	groupRows   = "rows of "
+)
+
+var (
+	// chooses matches commands that print the bare name of a Pod's node.
+	chooses = regexp.MustCompile(`spec\.nodeName\}|NODE:\.spec\.nodeName`)
+	// listsEvents matches commands that print events in columns of their own.
+	listsEvents = regexp.MustCompile(`kubectl (?:get )?(?:\S+ )*(?:events?|ev)\b`)
+	node        = regexp.MustCompile(`\bcka-w[12]\b`)
+	pemBegin    = regexp.MustCompile(`^(\s*)-----BEGIN ([A-Z ]+)-----$`)
+	pemEnd      = regexp.MustCompile(`-----END [A-Z ]+-----$`)
+	progress    = regexp.MustCompile(`^Waiting for .* rollout to finish: `)
+	rule3       = regexp.MustCompile(`-{3,}`)
+	onlyDashes  = regexp.MustCompile(`^[- ]+$`)
+	blanks      = regexp.MustCompile(`  +`)
+)
+
+type normaliser struct {
+	command               string
+	nodes, chosen, events bool
+
+	lines []Line
+	table *table
+	pem   bool
+}
+
+func (n *normaliser) add(raw string) {
+	raw = strings.TrimRight(raw, " \t\r")
+	if n.pem {
+		n.pem = !pemEnd.MatchString(raw)
+		return
+	}
+	if m := pemBegin.FindStringSubmatch(raw); m != nil {
+		n.pem = true
+		n.put(Line{Text: m[1] + "PEM " + m[2], Age: -1})
+		return
+	}
+	l := Line{Age: -1}
+	text := raw
+	switch t := tableOf(raw); {
+	case t != nil:
+		n.table = t
+	case n.table != nil && n.table.has(raw):
+		if onlyDashes.MatchString(raw) {
+			break
+		}
+		cells := n.table.cells(raw)
+		l.Age = n.table.age(cells)
+		for i, c := range cells {
+			if r, ok := columns[n.table.head(i)]; ok {
+				cells[i] = r.re.ReplaceAllString(c, r.to)
+			}
+		}
+		text = n.table.indent + strings.Join(cells, "  ")
+		switch {
+		case n.table.events() || n.events:
+			l.Group = groupEvents
+		case len(cells) > 0:
+			l.Group = groupRows + apply(everywhere, cells[0])
+		}
+	default:
+		n.table = nil
+		if n.events {
+			l.Group = groupEvents
+		}
+	}
+	l.Text = n.text(text)
+	if progress.MatchString(l.Text) { // how many of them are seen is a matter of time
+		if k := len(n.lines); k > 0 && n.lines[k-1].Text == l.Text {
+			return
+		}
+	}
+	n.put(l)
+}
+
+func (n *normaliser) put(l Line) { n.lines = append(n.lines, l) }
+
+func apply(l []rule, s string) string {
+	for _, r := range l {
+		s = r.re.ReplaceAllString(s, r.to)
+	}
+	return s
+}
+
+// text normalises what is not a matter of columns.
+func (n *normaliser) text(s string) string {
+	if n.nodes {
+		s = apply(ofNodes, s)
+	}
+	s = apply(everywhere, s)
+	if n.chosen {
+		s = node.ReplaceAllString(s, "NODE")
+	}
+	if onlyDashes.MatchString(s) {
+		s = rule3.ReplaceAllString(s, "---")
+	}
+	trimmed := strings.TrimLeft(s, " ")
+	return s[:len(s)-len(trimmed)] + blanks.ReplaceAllString(trimmed, "  ")
+}
+
+// ageOf reads an age as kubectl prints it ("3m5s", "2d"); -1 if it is none.
+func ageOf(s string) time.Duration {
+	s, _, _ = strings.Cut(s, " ")
+	if s == "" || !age.MatchString(s) {
+		return -1
+	}
+	var total time.Duration
+	for s != "" {
+		i := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+		if i <= 0 {
+			return -1
+		}
+		v, err := strconv.Atoi(s[:i])
+		if err != nil {
+			return -1
+		}
+		unit, ok := map[byte]time.Duration{'y': 365 * 24 * time.Hour, 'd': 24 * time.Hour, 'h': time.Hour, 'm': time.Minute, 's': time.Second}[s[i]]
+		if !ok {
+			return -1
+		}
+		total += time.Duration(v) * unit
+		s = s[i+1:]
+	}
+	return total
+}
