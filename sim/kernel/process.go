@@ -59,6 +59,7 @@ type Process struct {
 	host      *Host
 	pid       int
 	label     unsafe.Pointer
+	labelName string
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	done      chan struct{}
@@ -346,11 +347,17 @@ func (p *Process) SetTitle(argv ...string) {
 	p.Argv = argv
 }
 
-// Name is the program's short name, as ps -o comm shows it.
+// Name is the program's short name.
 func (p *Process) Name() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.name
+}
+
+// Comm is the program's name as Linux keeps it, and as ps and ss show it: at most 15 bytes.
+func (p *Process) Comm() string {
+	n := p.Name()
+	return n[:min(len(n), 15)]
 }
 
 // Exec makes the process what execve(2) would: it keeps its number, parent and signals' numbers, and takes argv, environment,

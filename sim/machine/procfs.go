@@ -74,14 +74,14 @@ func (f procfs) File(id uint64) (filesystem.Generated, bool) {
 	case procCmdline:
 		content(strings.Join(argv, "\x00") + "\x00")
 	case procComm:
-		content(comm(p) + "\n")
+		content(p.Comm() + "\n")
 	case procEnviron:
 		g.Mode = 0o400
 		content(strings.Join(p.Environ(), "\x00") + "\x00")
 	case procStatus:
 		content(procStatusText(p))
 	case procStat:
-		content(fmt.Sprintf("%d (%s) S %d %d %d 0 -1 4194560 0 0 0 0 %d 0 0 0 20 0 1 0 %d 0 %d\n", p.ID(), comm(p), parentID(p), p.ID(), p.ID(),
+		content(fmt.Sprintf("%d (%s) S %d %d %d 0 -1 4194560 0 0 0 0 %d 0 0 0 20 0 1 0 %d 0 %d\n", p.ID(), p.Comm(), parentID(p), p.ID(), p.ID(),
 			p.CPU().Milliseconds()/10, p.StartTime().Sub(f.m.BootedAt()).Milliseconds()/10, p.Memory()>>12))
 	case procExe:
 		g.Mode, g.Target = 0o777, executableOf(argv)
@@ -93,12 +93,6 @@ func (f procfs) File(id uint64) (filesystem.Generated, bool) {
 		g.Content = func() []byte { return []byte(f.m.procMounts()) }
 	}
 	return g, true
-}
-
-// comm is a process's name as the kernel keeps it: at most 15 bytes.
-func comm(p *kernel.Process) string {
-	s := p.Name()
-	return s[:min(len(s), 15)]
 }
 
 // executableOf is where the program of a command line most likely lies; the kernel would know.
@@ -130,5 +124,5 @@ func procStatusText(p *kernel.Process) string {
 		groups += strconv.Itoa(g) + " "
 	}
 	return fmt.Sprintf("Name:\t%s\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t%d\nNgid:\t0\nPid:\t%d\nPPid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nGid:\t%d\t%d\t%d\t%d\nGroups:\t%s\nVmRSS:\t%8d kB\nThreads:\t1\n",
-		comm(p), p.ID(), p.ID(), parentID(p), c.UID, c.UID, c.UID, c.UID, c.GID, c.GID, c.GID, c.GID, groups, p.Memory()>>10)
+		p.Comm(), p.ID(), p.ID(), parentID(p), c.UID, c.UID, c.UID, c.UID, c.GID, c.GID, c.GID, c.GID, groups, p.Memory()>>10)
 }

@@ -107,7 +107,7 @@ func (c *Containerd) procTree(k *container, b *sandbox) (*filesystem.Tree, error
 			{"/1/cmdline", func() string { return strings.Join(k.Process.Args, "\x00") + "\x00" }},
 			{"/1/comm", func() string {
 				if p := first(); p != nil {
-					return p.Name() + "\n"
+					return p.Comm() + "\n"
 				}
 				return "\n"
 			}},

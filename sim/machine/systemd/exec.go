@@ -126,12 +126,6 @@ func (m *Manager) child(d *Definition, c command, spec kernel.Spec, fails *stage
 // tail is a name as systemd's child gives it to itself, in parentheses: the last bytes of what fits the kernel's 15.
 func tail(s string) string { return s[max(0, len(s)-13):] }
 
-// comm is a process's name as the kernel keeps it: at most 15 bytes.
-func comm(p *kernel.Process) string {
-	s := p.Name()
-	return s[:min(len(s), 15)]
-}
-
 // execute starts a process from a command whose argv[0] may differ from its path.
 func (m *Manager) execute(c command, spec kernel.Spec) (*kernel.Process, error) {
 	argv0 := spec.Argv[0]

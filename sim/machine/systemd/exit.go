@@ -93,7 +93,7 @@ func (m *Manager) dead(u *unit, result string, allowRestart bool) {
 		m.log(u.name, journal.Warning, "%s: Failed with result '%s'.", u.name, u.result)
 	}
 	for _, p := range m.cgroup(u.name) {
-		m.log(u.name, journal.Info, "%s: Unit process %d (%s) remains running after unit stopped.", u.name, p.ID(), comm(p))
+		m.log(u.name, journal.Info, "%s: Unit process %d (%s) remains running after unit stopped.", u.name, p.ID(), p.Comm())
 	}
 	sub := "dead"
 	if end == Failed {
@@ -237,7 +237,7 @@ func (m *Manager) terminate(u *unit, ended chan struct{}) {
 		u.result = timedOut
 	}
 	m.mu.Unlock()
-	m.log(u.name, journal.Notice, "%s: Killing process %d (%s) with signal SIGKILL.", u.name, p.ID(), comm(p))
+	m.log(u.name, journal.Notice, "%s: Killing process %d (%s) with signal SIGKILL.", u.name, p.ID(), p.Comm())
 	p.Signal(kernel.SIGKILL)
 	m.signalGroup(u, kernel.SIGKILL, true)
 	<-ended
@@ -261,7 +261,7 @@ func (m *Manager) signalGroup(u *unit, s kernel.Signal, say bool) (sent []*kerne
 			continue
 		}
 		if say {
-			m.log(u.name, journal.Notice, "%s: Killing process %d (%s) with signal %s.", u.name, p.ID(), comm(p), s)
+			m.log(u.name, journal.Notice, "%s: Killing process %d (%s) with signal %s.", u.name, p.ID(), p.Comm(), s)
 		}
 		p.Signal(s)
 		sent = append(sent, p)

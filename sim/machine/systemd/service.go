@@ -81,7 +81,7 @@ func (m *Manager) enter(u *unit) error {
 	u.invocation = strings.ReplaceAll(w.UUID("systemd"), "-", "")
 	u.set(w, Activating, "start")
 	for _, p := range m.cgroup(name) {
-		m.log(name, journal.Warning, "%s: Found left-over process %d (%s) in control group while starting unit. Ignoring.", name, p.ID(), comm(p))
+		m.log(name, journal.Warning, "%s: Found left-over process %d (%s) in control group while starting unit. Ignoring.", name, p.ID(), p.Comm())
 		m.log(name, journal.Warning, "%s: This usually indicates unclean termination of a previous run, or service implementation deficiencies.", name)
 	}
 	m.mu.Unlock()

@@ -200,7 +200,7 @@ func (m *Manager) Status(name string) Status {
 		s.LoadState, s.LoadError = "not-found", "Unit "+u.name+" not found."
 	}
 	if u.main != nil {
-		s.Running, s.MainProgram = true, comm(u.main)
+		s.Running, s.MainProgram = true, u.main.Comm()
 	}
 	if d, found := read(m.cfg.Files, u.name); found != (u.def.Fragment != "") || d.Stamp != u.def.Stamp {
 		s.NeedReload = true

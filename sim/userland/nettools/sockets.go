@@ -122,7 +122,7 @@ var ss = libc.Main("ss", func(c *libc.Prog) int {
 		}
 		row := []string{s.State, strconv.Itoa(s.RecvQ), strconv.Itoa(s.SendQ), local + ":", portText(s.Local.Port(), o["n"]), peer + ":", port, ""}
 		if o["p"] && mayName(c.Process, s) {
-			row[7] = fmt.Sprintf(" users:((%q,pid=%d,fd=%d))", s.Process.Name(), s.Process.ID(), s.FD)
+			row[7] = fmt.Sprintf(" users:((%q,pid=%d,fd=%d))", s.Process.Comm(), s.Process.ID(), s.FD)
 		}
 		if netid {
 			row = append([]string{s.Proto}, row...)

@@ -193,10 +193,7 @@ func pgrep(c *libc.Prog) int {
 		if p.Process == c.Process {
 			continue
 		}
-		text := p.Name()
-		if len(text) > 15 {
-			text = text[:15] // as the kernel keeps a command's name
-		}
+		text := p.Comm()
 		if full {
 			text = p.command()
 		}
@@ -224,7 +221,7 @@ func pgrep(c *libc.Prog) int {
 			}
 			sent = true
 			if echo {
-				c.Put("%s killed (pid %d)\n", p.Name(), p.pid)
+				c.Put("%s killed (pid %d)\n", p.Comm(), p.pid)
 			}
 		}
 		if count {
@@ -244,7 +241,7 @@ func pgrep(c *libc.Prog) int {
 			case listFull:
 				text += " " + p.command()
 			case name:
-				text += " " + p.Name()
+				text += " " + p.Comm()
 			}
 			if c.Put("%s", text); i == len(l)-1 {
 				c.Put("\n")
@@ -261,7 +258,7 @@ func pgrep(c *libc.Prog) int {
 
 func isNamed(p process, name string) bool {
 	argv := p.CommandLine()
-	return p.Name() == name || len(argv) > 0 && (argv[0] == name || path.Base(argv[0]) == path.Base(name) && !strings.Contains(name, "/"))
+	return p.Comm() == name || len(argv) > 0 && (argv[0] == name || path.Base(argv[0]) == path.Base(name) && !strings.Contains(name, "/"))
 }
 
 func pidof(c *libc.Prog) int {

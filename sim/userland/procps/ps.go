@@ -50,7 +50,7 @@ var columns = map[string]column{
 	"time":    {"TIME", 8, false, func(c *libc.Prog, p process) string { return clock(p.CPU()) }, func(a, b process) int { return cmp.Compare(a.CPU(), b.CPU()) }},
 	"etime":   {"ELAPSED", 11, false, func(c *libc.Prog, p process) string { return elapsedClock(p.elapsed()) }, func(a, b process) int { return cmp.Compare(a.elapsed(), b.elapsed()) }},
 	"etimes":  {"ELAPSED", 7, false, func(c *libc.Prog, p process) string { return strconv.Itoa(int(p.elapsed().Seconds())) }, func(a, b process) int { return cmp.Compare(a.elapsed(), b.elapsed()) }},
-	"comm":    {"COMMAND", 15, true, func(c *libc.Prog, p process) string { return p.Name() }, func(a, b process) int { return strings.Compare(a.Name(), b.Name()) }},
+	"comm":    {"COMMAND", 15, true, func(c *libc.Prog, p process) string { return p.Comm() }, func(a, b process) int { return strings.Compare(a.Comm(), b.Comm()) }},
 	"args":    {"COMMAND", 27, true, func(c *libc.Prog, p process) string { return p.command() }, func(a, b process) int { return strings.Compare(a.command(), b.command()) }},
 	"ni":      {"NI", 3, false, func(c *libc.Prog, p process) string { return "0" }, nil},
 	"pri":     {"PRI", 3, false, func(c *libc.Prog, p process) string { return "19" }, nil},
@@ -372,7 +372,7 @@ func (r *psRun) formatIsPreset() bool {
 func (r *psRun) wants(p process) bool {
 	if r.selected {
 		uid := strconv.Itoa(p.Cred.UID)
-		return slices.Contains(r.pids, p.pid) || slices.Contains(r.ppids, p.ppid) || slices.Contains(r.users, p.user) || slices.Contains(r.users, uid) || slices.Contains(r.commands, p.Name())
+		return slices.Contains(r.pids, p.pid) || slices.Contains(r.ppids, p.ppid) || slices.Contains(r.users, p.user) || slices.Contains(r.users, uid) || slices.Contains(r.commands, p.Comm())
 	}
 	switch {
 	case r.all, r.allTerminals && r.noTTY:

@@ -126,7 +126,7 @@ func topRound(c *libc.Prog, before map[*kernel.Process]time.Duration, since time
 		limit = min(limit, max(1, height-8))
 	}
 	for _, r := range rows[:limit] {
-		name := r.p.Name()
+		name := r.p.Comm()
 		if full {
 			name = r.p.command()
 		}
