@@ -1,10 +1,8 @@
 package kernel
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/gob"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -185,13 +183,3 @@ func encode(v any) []byte {
 	}
 	return b
 }
-
-// Encode turns plain data into bytes for a [Snapshot].
-func Encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(v)
-	return b.Bytes(), err
-}
-
-// Decode reads what [Encode] wrote.
-func Decode(b []byte, v any) error { return gob.NewDecoder(bytes.NewReader(b)).Decode(v) }
