@@ -37,6 +37,9 @@ type CheckResult struct {
 // scriptTimeout bounds every script of a scenario, in simulated time.
 const scriptTimeout = 30 * time.Minute
 
+// scriptPatience bounds it in the host's time.
+const scriptPatience = 5 * time.Minute
+
 // checkTimeout bounds one look of a check.
 const checkTimeout = 30 * time.Second
 

@@ -130,7 +130,7 @@ func (g *scene) keep() error {
 // run runs a script as the candidate would and keeps the state after it. What it printed is returned with its exit status.
 func (g *scene) run(s scenarios.Script) (exit int, output []byte, err error) {
 	h := &terminal.Batch{Limit: scriptOutput, Stop: g.Kill}
-	d, err := g.Run(wire.Run{Shell: "main", Script: s.Run, Machine: s.Machine, User: s.User, Timeout: scriptTimeout}, h)
+	d, err := g.Run(wire.Run{Shell: "main", Script: s.Run, Machine: s.Machine, User: s.User, Limit: kernel.Limit{Simulated: scriptTimeout, Host: scriptPatience}}, h)
 	if h.Overflowed() {
 		return 1, h.Text(), fmt.Errorf("the script printed more than %d MiB and was stopped", scriptOutput>>20)
 	}

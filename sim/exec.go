@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -29,13 +30,23 @@ func (c *Cluster) Exec(machineName, user, script string, timeout time.Duration) 
 	if err != nil {
 		return 1, nil, err
 	}
-	timer := time.AfterFunc(timeout, func() { p.Signal(kernel.SIGKILL) })
+	var over atomic.Pointer[string]
+	kernel.Limit{Simulated: timeout, Host: scriptPatience}.Watch(p, func(why string) {
+		over.Store(&why)
+		for _, child := range p.Host().Processes.Descendants(p) {
+			child.Signal(kernel.SIGKILL)
+		}
+		p.Signal(kernel.SIGKILL)
+	})
 	status := p.Wait()
-	if !timer.Stop() {
-		return status.ExitCode(), out.bytes(), fmt.Errorf("the script did not end within %v", timeout)
+	if why := over.Load(); why != nil {
+		return status.ExitCode(), out.bytes(), fmt.Errorf("the script was stopped: %s", *why)
 	}
 	return status.ExitCode(), out.bytes(), nil
 }
+
+// scriptPatience is how long of the host's time a script may keep the simulation busy.
+const scriptPatience = 5 * time.Minute
 
 // limited keeps the first 16 MiB.
 type limited struct {

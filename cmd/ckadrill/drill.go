@@ -156,7 +156,7 @@ func runDrill(s *scenarios.Scenario, f worldFlags, in input) error {
 
 // playDrill opens a drill's world, sets it up if that was not done before, and lets the user or a script work in it.
 func playDrill(d *grader.Drill, f worldFlags, s *session.Session, in input) error {
-	p := &front.Play{Boot: f.boot(), Say: say, Session: s, OnOutside: d.Answer}
+	p := &front.Play{Boot: f.boot(), Limit: f.limit, Say: say, Session: s, OnOutside: d.Answer}
 	for k, v := range d.Options() {
 		p.Boot.Options[k] = v
 	}

@@ -152,7 +152,7 @@ func sitTask(e *grader.Exam, f worldFlags, in input, t *terminal.Terminal) (int,
 		f.preset = c
 	}
 	d := &grader.Drill{Scenario: e.Drills[i], Exam: e.Answer, Interactive: !in.batch, Lab: grader.NewLab(f.boot(), 0)}
-	p := &front.Play{Boot: f.boot(), Say: say, Session: s, OnOutside: d.Answer}
+	p := &front.Play{Boot: f.boot(), Limit: f.limit, Say: say, Session: s, OnOutside: d.Answer}
 	for k, v := range d.Options() {
 		p.Boot.Options[k] = v
 	}

@@ -15,6 +15,7 @@ import (
 	"ckadrill/shell/console"
 	"ckadrill/shell/terminal"
 	"ckadrill/sim/front"
+	"ckadrill/sim/kernel"
 	"ckadrill/sim/session"
 	"ckadrill/sim/wire"
 )
@@ -26,6 +27,7 @@ type worldFlags struct {
 	session string
 	speed   float64
 	fresh   bool
+	limit   kernel.Limit
 }
 
 func (f *worldFlags) add(c *cobra.Command) {
@@ -33,6 +35,8 @@ func (f *worldFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.preset, "cluster", "reference", "cluster preset: reference or recorded")
 	c.Flags().StringVar(&f.session, "session", "", "directory that keeps the session; one that is there goes on")
 	c.Flags().Float64Var(&f.speed, "speed", 0, "simulated seconds for one of yours; 0 lets waiting take no time")
+	c.Flags().DurationVar(&f.limit.Simulated, "timeout", 24*time.Hour, "simulated time after which a script is stopped; 0 is none")
+	c.Flags().DurationVar(&f.limit.Host, "patience", 10*time.Minute, "your time after which a script is stopped; 0 is none")
 	c.Flags().BoolVar(&f.fresh, "fresh", false, "build the cluster by kubeadm's phases instead of starting from the embedded one")
 	c.Flags().MarkHidden("fresh")
 }

@@ -20,10 +20,11 @@ const MainShell = "main"
 // outputLimit bounds what one batch script may print.
 const outputLimit = 256 << 20
 
-// Batch runs a script in the session's shell and returns its exit status.
+// Batch runs a script in the session's shell and returns its exit status. One that runs for longer than the play's
+// limit is stopped, with status 124; what it did until then is kept.
 func Batch(p *front.Play, script string, stdin []byte, stdout, stderr io.Writer) (int, error) {
 	h := &terminal.Batch{Stdout: stdout, Stderr: stderr, Limit: outputLimit}
-	running, err := p.Worker().Start(wire.Run{Shell: MainShell, Script: script, Stdin: stdin}, h)
+	running, err := p.Worker().Start(wire.Run{Shell: MainShell, Script: script, Stdin: stdin, Limit: p.Limit}, h)
 	if err != nil {
 		return 1, err
 	}

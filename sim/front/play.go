@@ -16,6 +16,8 @@ type Play struct {
 	Boot wire.Boot
 	// Session may be nil: then nothing is kept, and a worker that dies is the end.
 	Session *session.Session
+	// Limit is how long a batch script may run.
+	Limit kernel.Limit
 	// Say tells the user something about the simulation itself, never about the cluster.
 	Say func(format string, a ...any)
 	// OnOutside answers the world's own questions.

@@ -85,8 +85,12 @@ func Start(b wire.Boot) (*Worker, error) {
 
 // workerEnvironment is what Go's runtime may be told from outside, and nothing else.
 func workerEnvironment() []string {
-	env := []string{"TZ=UTC"}
-	for _, k := range []string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK", "GORACE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "GOCOVERDIR"} {
+	debug := kernel.TracebackLabels
+	if d := os.Getenv("GODEBUG"); d != "" {
+		debug = d + "," + debug
+	}
+	env := []string{"TZ=UTC", "GODEBUG=" + debug}
+	for _, k := range []string{"GOMAXPROCS", "GOGC", "GOTRACEBACK", "GORACE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "GOCOVERDIR"} {
 		if v, ok := os.LookupEnv(k); ok {
 			env = append(env, k+"="+v)
 		}

@@ -66,7 +66,8 @@ func (t *Table) Start(s Spec, main Program) *Process {
 	p.joinNamespaces()
 	t.mu.Unlock()
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	p.label = newLabel(p, p.name+"["+strconv.Itoa(p.pid)+"]@"+t.host.Name())
+	p.labelName = p.name + "[" + strconv.Itoa(p.pid) + "]@" + t.host.Name()
+	p.label = newLabel(p, p.labelName)
 	t.host.World.processes.add(p)
 	go p.labelled(func() { p.end(Status{Code: main(p)}) })
 	return p

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"runtime"
 	"sort"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,39 +15,36 @@ import (
 type Watchdog struct {
 	busy    atomic.Int64 // host time at which the gate handed something in, 0 while it waits
 	beat    atomic.Int64 // grows whenever simulated time moves on
-	limit   time.Duration
-	report  func(string)
 	stopped chan struct{}
 }
 
-// NewWatchdog calls report, at most once per stall, when the world has been busy for limit of host time and simulated time
-// has not moved in it. It is called outside of the bubble.
-func NewWatchdog(limit time.Duration, report func(string)) *Watchdog {
-	d := &Watchdog{limit: limit, report: report, stopped: make(chan struct{})}
-	go d.run()
+// Stall is how long simulated time has stood still although the world is busy: in the host's time, and in processor time
+// that this host process has used meanwhile. The second says more where the host is busy with other things.
+type Stall struct{ Wall, CPU time.Duration }
+
+// NewWatchdog calls look every period of host time with how long simulated time has stood still; a zero Stall says that it
+// moves, or that the world waits for the outside. It is called outside of the bubble.
+func NewWatchdog(period time.Duration, look func(Stall)) *Watchdog {
+	d := &Watchdog{stopped: make(chan struct{})}
+	go d.run(period, look)
 	return d
 }
 
-func (d *Watchdog) run() {
-	last, since, told := int64(-1), Wall(), false
+func (d *Watchdog) run(period time.Duration, look func(Stall)) {
+	last, since, cpu := int64(-1), Wall(), processorTime()
 	for {
 		select {
 		case <-d.stopped:
 			return
-		case <-time.After(d.limit / 8):
+		case <-time.After(period):
 		}
-		if d.busy.Load() == 0 {
-			since, told = Wall(), false
+		b := d.beat.Load()
+		if d.busy.Load() == 0 || b != last {
+			last, since, cpu = b, Wall(), processorTime()
+			look(Stall{})
 			continue
 		}
-		if b := d.beat.Load(); b != last {
-			last, since, told = b, Wall(), false
-			continue
-		}
-		if !told && WallSince(since) > d.limit {
-			told = true
-			d.report("simulated time has stood still for " + d.limit.String() + "; what holds it:\n" + Holding())
-		}
+		look(Stall{WallSince(since), processorTime() - cpu})
 	}
 }
 
@@ -85,6 +83,38 @@ func Stacks() []byte {
 }
 
 var headline = regexp.MustCompile(`^goroutine \d+ .*synctest bubble \d+`)
+
+// label is how a traceback shows the label of a process's goroutines, where GODEBUG holds tracebacklabels=1.
+var label = regexp.MustCompile(`labels:\{"?process"?: ("(?:[^"\\]|\\.)*")`)
+
+// Holders are the processes whose goroutines hold time, in the order of their names. The host process must have been
+// started with [TracebackLabels] in GODEBUG.
+func Holders() []*Process {
+	names := map[string]bool{}
+	for _, g := range bytes.Split(Stacks(), []byte("\n\n")) {
+		head, _, _ := strings.Cut(string(g), "\n")
+		if !headline.MatchString(head) || strings.Contains(head, "(durable)") {
+			continue
+		}
+		if m := label.FindStringSubmatch(head); m != nil {
+			if name, err := strconv.Unquote(m[1]); err == nil {
+				names[name] = true
+			}
+		}
+	}
+	var l []*Process
+	labels.Range(func(_, v any) bool {
+		if p := v.(*Process); p != gone && names[p.labelName] && p.Alive() {
+			l = append(l, p)
+		}
+		return true
+	})
+	sort.Slice(l, func(i, j int) bool { return l[i].labelName < l[j].labelName })
+	return l
+}
+
+// TracebackLabels is the GODEBUG setting that [Holders] needs.
+const TracebackLabels = "tracebacklabels=1"
 
 // Holding lists the goroutines of the bubble that hold time: those that run, or wait for something that the bubble cannot
 // end, each with its innermost frames. Equal ones are counted.

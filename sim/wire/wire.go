@@ -56,6 +56,12 @@ type Run struct {
 	// Script is a text for bash; with Interactive the shell reads its commands from the terminal instead.
 	Script      string
 	Interactive bool
+	// Plain makes the shell a bash that is neither a login shell nor interactive, as one that a program feeds with commands.
+	Plain bool
+	// Stay leaves the shells open that the script opens inside of its own, by ssh or sudo -i: each reads the lines of the
+	// script behind the one that opened it, and what comes in the next run when there are no more. Nothing can be read from
+	// standard input then.
+	Stay bool
 	// Stdin is what the script may read.
 	Stdin []byte
 	// Env is added to the environment.
@@ -65,8 +71,8 @@ type Run struct {
 	Columns, Rows int
 	// Machine and User are where the shell is opened; empty is the reference: candidate on the first control plane.
 	Machine, User string
-	// Timeout is in simulated time, 0 for none.
-	Timeout time.Duration
+	// Limit is how long the run may take.
+	Limit kernel.Limit
 }
 
 // Answer answers an [Ask].

@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/wire"
@@ -22,6 +24,7 @@ type run struct {
 	ended     bool
 	attention chan struct{}
 	signalled bool
+	stopped   bool // by ckadrill
 }
 
 func newRun(s *server, q *wire.Run) *run {
@@ -46,6 +49,42 @@ func (r *run) interrupt() {
 		return
 	}
 	r.process.Signal(kernel.SIGINT)
+}
+
+// stoppedStatus is the exit status of a run that ckadrill has stopped, as that of timeout(1).
+const stoppedStatus = 124
+
+// lastChance is the simulated time that a shell has to end after Ctrl-C, before it is killed with all that it started.
+const lastChance = 2 * time.Second
+
+// giveUp ends the run and says why: first as Ctrl-C does, so that the shell keeps what it knows.
+func (r *run) giveUp(why string) {
+	r.mu.Lock()
+	r.stopped = true
+	r.mu.Unlock()
+	fmt.Fprintf(r.stderr, "ckadrill: %s\n", why)
+	processes := r.process.Host().Processes
+	for _, p := range processes.Descendants(r.process) {
+		p.Signal(kernel.SIGKILL)
+	}
+	r.interrupt()
+	if kernel.SleepContext(r.process.Context(), lastChance) != nil {
+		return
+	}
+	for _, p := range processes.Descendants(r.process) {
+		p.Signal(kernel.SIGKILL)
+	}
+	r.process.Signal(kernel.SIGKILL)
+}
+
+func (r *run) exitCode() int {
+	code := r.process.Wait().ExitCode()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return stoppedStatus
+	}
+	return code
 }
 
 // quiet is closed as soon as the run has ended or asks for something.

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/wire"
 )
 
-// server handles the front's requests. All of its state belongs to the gate's goroutine.
+// server handles the front's requests. All of its state belongs to the gate's goroutine, but for the runs, which are also
+// interrupted while that waits.
 type server struct {
+	urgent    *kernel.Urgent
+	mu        sync.Mutex // guards runs
 	box       *outbox
 	gate      *kernel.Gate
 	pacer     *pacer
@@ -35,6 +39,19 @@ func (s *server) receive(conn *wire.Conn) {
 		if err := conn.Receive(&r); err != nil {
 			os.Exit(0) // the front is gone; whatever had finished is on its disk
 		}
+		if i := r.Interrupt; i != nil {
+			// The gate may be waiting for a program that computes and never ends. It hears of it as well, since nothing but what
+			// comes in through it wakes it, and since the run may not have begun.
+			s.urgent.Do(func() {
+				if run := s.running(i.Run); run != nil {
+					run.interrupt()
+					s.gate.Do(func() {})
+				} else {
+					s.gate.Do(func() { s.handle(&r) })
+				}
+			})
+			continue
+		}
 		s.gate.Do(func() { s.handle(&r) })
 	}
 }
@@ -46,7 +63,7 @@ func (s *server) handle(r *wire.Request) {
 	case r.Answer != nil:
 		s.answer(r.Answer)
 	case r.Interrupt != nil:
-		if run := s.runs[r.Interrupt.Run]; run != nil {
+		if run := s.running(r.Interrupt.Run); run != nil {
 			run.interrupt()
 		}
 	case r.Pace != nil:
@@ -58,6 +75,12 @@ func (s *server) handle(r *wire.Request) {
 	case r.Stop != nil:
 		s.gate.Quit()
 	}
+}
+
+func (s *server) running(id int) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs[id]
 }
 
 func (s *server) setPace(p wire.Pace) {
@@ -106,18 +129,16 @@ func (s *server) freeze() kernel.Delta {
 
 func (s *server) start(q *wire.Run) {
 	r := newRun(s, q)
-	s.runs[q.ID] = r
 	p, err := s.world.Open(q, r.tty(), bytes.NewReader(q.Stdin), r.stdout, r.stderr)
 	if err != nil {
-		delete(s.runs, q.ID)
 		s.box.send(wire.Event{Done: &wire.Done{ID: q.ID, Exit: 1, Date: time.Now(), Error: err.Error()}})
 		return
 	}
 	r.process = p
-	if q.Timeout > 0 {
-		t := time.AfterFunc(q.Timeout, func() { p.Signal(kernel.SIGKILL) })
-		p.OnExit(func() { t.Stop() })
-	}
+	s.mu.Lock()
+	s.runs[q.ID] = r
+	s.mu.Unlock()
+	q.Limit.Watch(p, func(why string) { r.giveUp("the script was stopped: " + why) })
 	go func() {
 		p.Wait()
 		r.finish()
@@ -131,8 +152,10 @@ func (s *server) await(r *run) {
 		q, ended := r.take()
 		switch {
 		case ended:
+			s.mu.Lock()
 			delete(s.runs, r.id)
-			s.box.send(wire.Event{Done: &wire.Done{ID: r.id, Exit: r.process.Wait().ExitCode(), Date: time.Now(), Delta: s.freeze()}})
+			s.mu.Unlock()
+			s.box.send(wire.Event{Done: &wire.Done{ID: r.id, Exit: r.exitCode(), Date: time.Now(), Delta: s.freeze()}})
 		case q != nil:
 			s.lastAsk++
 			q.ask.ID, q.ask.Run, q.ask.Date = s.lastAsk, r.id, time.Now()
@@ -157,7 +180,7 @@ func (s *server) answer(a *wire.Answer) {
 		s.outside--
 		return
 	}
-	if r := s.runs[q.ask.Run]; r != nil {
+	if r := s.running(q.ask.Run); r != nil {
 		r.answered()
 	}
 }

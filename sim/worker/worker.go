@@ -26,9 +26,6 @@ type Prepare func(b *wire.Boot) error
 // Assemble builds the world of a boot message and returns when it is ready. It is called in the bubble.
 type Assemble func(w *kernel.World, b *wire.Boot) (World, error)
 
-// stallLimit is how long of the host's time simulated time may stand still while something runs.
-const stallLimit = 20 * time.Second
-
 // warmUp is how long before its date a thawed world starts. In it servers begin to listen, caches fill and the kubelets see
 // their Pods again, so that at the date all is as it was; nothing of it shows, and programs that count their time go on where
 // they were.
@@ -60,13 +57,17 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 		}
 		b.Date, start = date, date.Add(-warmUp)
 	}
-	dog := kernel.NewWatchdog(stallLimit, func(text string) { box.send(wire.Event{Stall: &wire.Stall{Text: text}}) })
-	s := &server{box: box, gate: kernel.NewGate(dog), runs: map[int]*run{}, questions: map[int]*question{}}
+	limitMemory()
+	urgent := kernel.NewUrgent()
+	ward := &warden{urgent: urgent, fail: fail, report: func(text string) { box.send(wire.Event{Stall: &wire.Stall{Text: text}}) }}
+	dog := kernel.NewWatchdog(wardPeriod, ward.look)
+	s := &server{box: box, gate: kernel.NewGate(dog), urgent: urgent, runs: map[int]*run{}, questions: map[int]*question{}}
 	s.pacer = newPacer(s.gate)
 	idle := make(chan struct{})
 	go s.receive(conn)
 	kernel.Run(b.Seed, start, func(w *kernel.World) int {
 		dog.Watch()
+		urgent.Serve()
 		s.w, s.rec = w, kernel.NewRecorder(known)
 		s.listen()
 		exit := 0

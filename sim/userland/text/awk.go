@@ -114,7 +114,7 @@ func awk(c *libc.Prog) int {
 			config.Vars = append(config.Vars, k, unslash(v))
 		}
 	}
-	status, err := it.ExecuteContext(c.Context(), config)
+	status, err := it.ExecuteContext(newAwkMeter(c), config)
 	outputs.end()
 	if err != nil && c.Alive() {
 		text := err.Error()

@@ -73,7 +73,7 @@ func jq(c *libc.Prog) int {
 	last := any(nil)
 	any1 := false
 	runOne := func(v any) bool {
-		iter := code.RunWithContext(c.Context(), v, o.values...)
+		iter := code.RunWithContext(&jqMeter{Context: c.Context(), c: c}, v, o.values...)
 		for {
 			out, ok := iter.Next()
 			if c.Spend(jqStep) != nil {

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/libc"
@@ -590,11 +591,10 @@ type sedRun struct {
 	writes  map[string]*bytes.Buffer
 	rlines  map[string]*bufio.Reader
 	name    string
-	steps   int
 }
 
-// maxSedSteps bounds the commands that one line may take: a loop in a script must not hold the world.
-const maxSedSteps = 20_000_000
+// sedStep is the simulated time that one command of a script takes.
+const sedStep = 100 * time.Nanosecond
 
 const maxSedSpace = 16 << 20
 
@@ -1024,7 +1024,11 @@ func (r *sedRun) cycle() (again bool) {
 	}
 	for pc := 0; pc < len(cmds); pc++ {
 		c := cmds[pc]
-		if r.steps++; r.steps > maxSedSteps || len(r.pattern) > maxSedSpace || len(r.hold) > maxSedSpace || !r.c.Alive() {
+		if r.c.Spend(sedStep) != nil {
+			r.quit, r.code = true, 4
+			return false
+		}
+		if len(r.pattern) > maxSedSpace || len(r.hold) > maxSedSpace {
 			r.c.Fail("couldn't allocate memory")
 			r.quit, r.code = true, 4
 			return false
