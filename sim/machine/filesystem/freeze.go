@@ -98,6 +98,9 @@ func (t *Tree) Thaw(parts kernel.Parts, prefix string) error {
 		if err := kernel.Decode(b, &f); err != nil {
 			return fmt.Errorf("file system %s: inode %d: %w", prefix, id, err)
 		}
+		if f.Chunks < 0 || f.Size < 0 || f.Size > maxSize || f.Chunks > maxPieces {
+			return fmt.Errorf("file system %s: inode %d: a size of %d bytes in %d pieces is not possible", prefix, id, f.Size, f.Chunks)
+		}
 		i := &inode{id: id, version: t.w.Version(), mode: f.Mode, uid: f.UID, gid: f.GID, nlink: f.Nlink, mtime: f.Mtime, atime: f.Atime, ctime: f.Ctime,
 			size: f.Size, target: f.Target, rdev: f.Rdev, chunks: make([]chunk, f.Chunks)}
 		if i.mode.IsDir() {

@@ -110,6 +110,7 @@ type inode struct {
 	ctime    time.Time
 	size     int64
 	chunks   []chunk
+	held     int64             // bytes of chunks that were written since it is there
 	target   string            // of a symbolic link
 	entries  map[string]uint64 // of a directory
 	rdev     string
@@ -210,7 +211,7 @@ func (t *Tree) edit(id uint64) *inode {
 		return nil
 	}
 	c := *old
-	c.version, c.open, c.watches = t.w.Version(), 0, nil
+	c.version, c.open, c.watches, c.held = t.w.Version(), 0, nil, 0
 	c.chunks = append([]chunk(nil), old.chunks...)
 	for k := range c.chunks {
 		c.chunks[k].data = slices.Clip(c.chunks[k].data) // so that an append does not write into the base's array
@@ -232,6 +233,7 @@ func (t *Tree) drop(i *inode) {
 		return
 	}
 	t.quota.giveInode(i.size)
+	i.release()
 	if t.base != nil && t.base.get(i.id) != nil {
 		t.inodes[i.id] = nil
 		t.headV = t.w.Version()
@@ -265,6 +267,10 @@ func (i *inode) readAt(b []byte, off int64) int {
 // writeAt writes to an inode that edit returned.
 func (t *Tree) writeAt(i *inode, b []byte, off int64) (int, error) {
 	end := off + int64(len(b))
+	if end < 0 || end > maxSize || end > i.size && (end-1)/chunkSize >= maxPieces {
+		return 0, syscall.EFBIG
+	}
+	before := i.size
 	if end > i.size {
 		if err := t.quota.take(end - i.size); err != nil {
 			// as much as fits is written, as a real file system does
@@ -291,6 +297,13 @@ func (t *Tree) writeAt(i *inode, b []byte, off int64) (int, error) {
 			n += m // a hole reads the same, and a disk full of zeros takes no memory
 			continue
 		}
+		if err := i.hold(int64(max(0, in+m-len(c.data)))); err != nil {
+			if reached := max(before, off+int64(n)); reached < i.size {
+				t.quota.take(reached - i.size)
+				i.size = reached
+			}
+			return n, err
+		}
 		// Content is never changed in place, since a clone may hold the old one; see edit for why appending is safe.
 		if in == len(c.data) {
 			c.data = append(c.data, b[n:n+m]...)
@@ -311,6 +324,7 @@ func (t *Tree) truncate(i *inode, size int64) error {
 		return err
 	}
 	if size < i.size {
+		i.hold(-min(i.held, i.size-size))
 		keep := int((size + chunkSize - 1) / chunkSize)
 		if keep < len(i.chunks) {
 			i.chunks = append([]chunk(nil), i.chunks[:keep]...)
