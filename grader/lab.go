@@ -11,6 +11,7 @@ import (
 	"ckadrill/shell/terminal"
 	"ckadrill/sim/front"
 	"ckadrill/sim/kernel"
+	embedded "ckadrill/sim/ready"
 	"ckadrill/sim/wire"
 )
 
@@ -81,6 +82,12 @@ func (l *Lab) open(s *scenarios.Scenario, parts kernel.Parts) (*scene, error) {
 	if err != nil {
 		g.close()
 		return nil, g.explain(err)
+	}
+	if r.Embedded {
+		if g.parts, err = embedded.State(b.Preset); err != nil {
+			g.close()
+			return nil, err
+		}
 	}
 	r.Delta.Apply(g.parts)
 	g.date = r.Date

@@ -84,11 +84,12 @@ func (c *Cluster) diagnosis() string {
 	return b.String()
 }
 
-// Thaw gives a new cluster a frozen state and starts what was running, silently.
-func (c *Cluster) Thaw(parts kernel.Parts) error {
+// Thaw gives a new cluster a frozen state and starts what was running, silently. thawed is called in between.
+func (c *Cluster) Thaw(parts kernel.Parts, thawed func()) error {
 	if err := c.w.Thaw(parts); err != nil {
 		return err
 	}
+	thawed()
 	for _, m := range c.machines {
 		// containers live in their shims, whether containerd runs or not
 		if err := runtime.Of(m.Host()).Resume(); err != nil {

@@ -50,8 +50,8 @@ func prepareMeasured(b *wire.Boot) error {
 	return prepare(b)
 }
 
-func assembleMeasured(w *kernel.World, b *wire.Boot) (worker.World, error) {
-	x, err := assemble(w, b)
+func assembleMeasured(w *kernel.World, b *wire.Boot, thawed func()) (worker.World, error) {
+	x, err := assemble(w, b, thawed)
 	if err != nil {
 		return nil, err
 	}

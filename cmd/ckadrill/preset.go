@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckadrill/sim"
 	"ckadrill/sim/front"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/kubeadm/presets"
+	"ckadrill/sim/ready"
 )
 
 // presetCommand makes the states that are embedded in the program: a cluster is built by kubeadm's phases, comes to rest,
@@ -54,7 +54,7 @@ func buildPreset(name, dir string, rest time.Duration) error {
 		return err
 	}
 	done.Delta.Apply(parts)
-	b, err := sim.PackState(parts)
+	b, err := ready.Pack(parts)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"ckadrill/sim"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/kubeadm/presets"
+	"ckadrill/sim/ready"
 	"ckadrill/sim/wire"
 	"ckadrill/sim/worker"
 )
@@ -32,13 +33,13 @@ func prepare(b *wire.Boot) error {
 	if b.Parts != nil || b.Fresh {
 		return nil
 	}
-	parts, err := sim.Ready(b.Preset)
+	parts, err := ready.State(b.Preset)
 	b.Parts, b.Reseed = parts, true
 	return err
 }
 
 // assemble builds the world of a boot message with the programs of all rooms.
-func assemble(w *kernel.World, b *wire.Boot) (worker.World, error) {
+func assemble(w *kernel.World, b *wire.Boot, thawed func()) (worker.World, error) {
 	spec, err := presets.Get(b.Preset)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func assemble(w *kernel.World, b *wire.Boot) (worker.World, error) {
 		}
 		return c, installGrader(c)
 	}
-	if err := c.Thaw(b.Parts); err != nil {
+	if err := c.Thaw(b.Parts, thawed); err != nil {
 		return nil, err
 	}
 	if b.Reseed { // the embedded state: the candidate has not begun yet

@@ -2,11 +2,13 @@ package front
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/ready"
 	"ckadrill/sim/session"
 	"ckadrill/sim/wire"
 )
@@ -26,8 +28,11 @@ type Play struct {
 	moving sync.Mutex // held while one worker takes another's place
 	mu     sync.Mutex
 	worker *Worker
-	parts  kernel.Parts // the state after the last step
-	date   time.Time
+	parts  kernel.Parts // the state after the last step, without what lies below
+	// below names the preset whose embedded state lies below parts, "" if parts are all; gone are those of it that are no more.
+	below string
+	gone  map[string]bool
+	date  time.Time
 	// unsaved is what has changed since the session's last record: a shell that opened, a question of the world.
 	unsaved kernel.Delta
 	leaving bool
@@ -71,12 +76,21 @@ func (p *Play) start(b wire.Boot) error {
 	}
 	p.mu.Lock()
 	p.worker = w
-	if b.Parts != nil {
+	p.parts, p.below, p.gone = kernel.Parts{}, "", map[string]bool{}
+	switch {
+	case b.Parts != nil:
 		p.parts = b.Parts
-	} else {
-		p.parts = kernel.Parts{}
+	case r.Embedded && p.Session == nil:
+		p.below = b.Preset
 	}
 	p.mu.Unlock()
+	if p.Session != nil && r.Embedded { // a session's first record has all
+		all, err := ready.State(b.Preset)
+		if err != nil {
+			return err
+		}
+		p.Keep(kernel.Delta{Changed: all}, r.Date)
+	}
 	p.Keep(r.Delta, r.Date)
 	if p.Session != nil && p.Session.Empty() {
 		return p.record(session.Record{Kind: session.Boot, Meta: b.Options})
@@ -90,6 +104,14 @@ func (p *Play) Keep(d kernel.Delta, date time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d.Apply(p.parts)
+	if p.below != "" {
+		for n := range d.Changed {
+			delete(p.gone, n)
+		}
+		for _, n := range d.Removed {
+			p.gone[n] = true
+		}
+	}
 	p.date = date
 	if p.Session == nil {
 		return
@@ -164,10 +186,19 @@ func (p *Play) Date() time.Time {
 func (p *Play) State() kernel.Parts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := make(kernel.Parts, len(p.parts))
-	for k, v := range p.parts {
-		c[k] = v
+	c := kernel.Parts{}
+	if p.below != "" {
+		all, err := ready.State(p.below)
+		if err != nil {
+			panic(err) // the worker, which is this program, had it
+		}
+		for n, b := range all {
+			if !p.gone[n] {
+				c[n] = b
+			}
+		}
 	}
+	maps.Copy(c, p.parts)
 	return c
 }
 

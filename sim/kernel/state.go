@@ -49,6 +49,19 @@ func NewRecorder(parts Parts) *Recorder {
 	return r
 }
 
+// Adopt tells the recorder that the world holds the state that it has seen, unchanged: what keeps its version need not be
+// encoded by the next freeze. It is called right after [World.Thaw].
+func (w *World) Adopt(r *Recorder) {
+	w.mu.Lock()
+	holders := append([]namedHolder(nil), w.holders...)
+	w.mu.Unlock()
+	s := &Snapshot{r: r, adopt: true}
+	for _, h := range holders {
+		s.prefix = h.name + "/"
+		h.h.Freeze(s)
+	}
+}
+
 // Delta is what changed between two freezes.
 type Delta struct {
 	Changed Parts
@@ -71,6 +84,7 @@ type Snapshot struct {
 	prefix string
 	round  int
 	delta  Delta
+	adopt  bool
 }
 
 // Put adds a part. encode is called only if version is 0 or differs from the last freeze's, so version must change
@@ -78,6 +92,13 @@ type Snapshot struct {
 func (s *Snapshot) Put(name string, version uint64, encode func() []byte) {
 	name = s.prefix + name
 	old, ok := s.r.seen[name]
+	if s.adopt {
+		if ok {
+			old.version = version
+			s.r.seen[name] = old
+		}
+		return
+	}
 	if ok && old.round == s.round {
 		panic("kernel: part " + name + " put twice")
 	}

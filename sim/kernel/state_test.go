@@ -71,6 +71,14 @@ func TestFreezeReportsOnlyWhatChanged(t *testing.T) {
 		if d := w2.Freeze(NewRecorder(all)); len(d.Removed) != 0 || len(d.Changed) > 1 {
 			t.Errorf("after a thaw: removed %v, changed %d", d.Removed, len(d.Changed))
 		}
+		// and one that was adopted does not even encode it, but notices what changes afterwards
+		r = NewRecorder(all)
+		w2.Adopt(r)
+		encoded := n2.m["b"].encoded
+		n2.set("c", "5")
+		if d := w2.Freeze(r); len(d.Removed) != 0 || string(d.Changed["notes/c"]) != "5" || d.Changed["notes/b"] != nil || n2.m["b"].encoded != encoded {
+			t.Errorf("after an adoption: removed %v, changed %d, encoded %d times", d.Removed, len(d.Changed), n2.m["b"].encoded-encoded)
+		}
 		if err := NewWorld(3).Thaw(all); err == nil || !strings.Contains(err.Error(), "notes/") {
 			t.Errorf("state without a holder: %v", err)
 		}

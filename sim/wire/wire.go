@@ -117,8 +117,11 @@ type Event struct {
 
 // Ready says that the world lives.
 type Ready struct {
-	Date  time.Time
+	Date time.Time
+	// Delta is what has changed since the state that the world began with.
 	Delta kernel.Delta
+	// Embedded says that this was the embedded state of the preset, which the front has too.
+	Embedded bool
 }
 
 // Output is what a run wrote.

@@ -23,13 +23,15 @@ type World interface {
 // Prepare completes a boot message outside of the bubble, before the world begins.
 type Prepare func(b *wire.Boot) error
 
-// Assemble builds the world of a boot message and returns when it is ready. It is called in the bubble.
-type Assemble func(w *kernel.World, b *wire.Boot) (World, error)
+// Assemble builds the world of a boot message and returns when it is ready. It is called in the bubble. It calls thawed as
+// soon as the world holds the state of the boot message, before anything runs in it.
+type Assemble func(w *kernel.World, b *wire.Boot, thawed func()) (World, error)
 
 // warmUp is how long before its date a thawed world starts. In it servers begin to listen, caches fill and the kubelets see
-// their Pods again, so that at the date all is as it was; nothing of it shows, and programs that count their time go on where
+// their Pods again, and the controllers start, which alone takes five seconds at the pace of their client; so that at the date
+// all is as it was. Nothing of it shows, and programs that count their time go on where
 // they were.
-const warmUp = 3 * time.Second
+const warmUp = 6 * time.Second
 
 // Main serves the front over a pair of pipes. It does not return.
 func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
@@ -45,10 +47,11 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 		fail(fmt.Errorf("the first message to a worker must be a boot: %v", err))
 	}
 	b := first.Boot
-	known := b.Parts // what the front has
+	embedded := b.Parts == nil
 	if err := prepare(b); err != nil {
 		fail(err)
 	}
+	embedded = embedded && b.Parts != nil
 	start := b.Date
 	if b.Parts != nil {
 		date, err := kernel.DateOf(b.Parts)
@@ -68,14 +71,15 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 	kernel.Run(b.Seed, start, func(w *kernel.World) int {
 		dog.Watch()
 		urgent.Serve()
-		s.w, s.rec = w, kernel.NewRecorder(known)
+		s.w, s.rec = w, kernel.NewRecorder(b.Parts) // the front has them too
 		s.listen()
 		exit := 0
 		booted := make(chan struct{})
 		var err error
 		go func() {
 			defer close(booted)
-			if s.world, err = assemble(w, b); err == nil {
+			thawed := func() { w.Adopt(s.rec); b.Parts = nil }
+			if s.world, err = assemble(w, b, thawed); err == nil {
 				time.Sleep(time.Until(b.Date))
 			}
 		}()
@@ -86,7 +90,7 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 				s.gate.Quit()
 				return
 			}
-			box.send(wire.Event{Ready: &wire.Ready{Date: time.Now(), Delta: s.freeze()}})
+			box.send(wire.Event{Ready: &wire.Ready{Date: time.Now(), Delta: s.freeze(), Embedded: embedded}})
 			s.setPace(b.Pace)
 		})
 		s.gate.Serve()
