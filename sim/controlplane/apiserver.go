@@ -150,6 +150,9 @@ func (s *apiServer) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	if !ok {
 		return nil, fmt.Errorf("the aggregator delegates to a %T", aggregator.GenericAPIServer.NextDelegate())
 	}
+	if err := dialComponentsAs(s.p, core, storageFactory); err != nil {
+		return nil, err
+	}
 	installLazyOpenAPI(core, generic.OpenAPIConfig, generic.OpenAPIV3Config)
 	kube.ControlPlane.Generic.DisabledPostStartHooks.Delete(identityLeaseHook)
 	s.addIdentityLease(aggregator.GenericAPIServer)
