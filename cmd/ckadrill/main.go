@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ckadrill/sim/front"
 )
@@ -23,6 +24,8 @@ func main() {
 	if front.IsWorker() {
 		runWorker(prepare, assemble)
 	}
+	// cobra adds the process-wide flags to every command, and Kubernetes' code registers its own there.
+	pflag.CommandLine = pflag.NewFlagSet("ckadrill", pflag.ContinueOnError)
 	err := root().Execute()
 	var exit exitError
 	switch {

@@ -144,6 +144,11 @@ func (t *Terminal) line(w *front.Worker, a *wire.Ask) wire.Answer {
 		cfg.AutoComplete = completer{w, a.ID}
 	}
 	t.rl.SetConfig(cfg)
+	// readline writes its prompt again with every change of the line: only the last line of a longer one may be told to it
+	if i := strings.LastIndexByte(prompt, '\n'); i >= 0 {
+		t.rl.Write([]byte(prompt[:i+1]))
+		prompt = prompt[i+1:]
+	}
 	t.rl.SetPrompt(prompt)
 	text, err := t.rl.Readline()
 	if err == nil && a.Command && strings.TrimSpace(text) != "" {
