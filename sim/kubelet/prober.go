@@ -21,6 +21,7 @@ import (
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network"
 )
 
 // dialFromMachine gives upstream's probe manager probes that dial from the machine's network. When to probe, thresholds,
@@ -47,16 +48,26 @@ func httpClient(p *kernel.Process) *http.Transport {
 }
 
 type httpProbe struct {
-	p         *kernel.Process
-	transport *http.Transport
+	p        *kernel.Process
+	sessions *network.TLSSessions
 }
 
-func newHTTPProbe(p *kernel.Process) httpprobe.Prober { return httpProbe{p, httpClient(p)} }
+// maxProbeSessions is how many servers' TLS sessions a kubelet keeps. A machine has at most 110 Pods, and few of them are
+// probed over TLS.
+const maxProbeSessions = 64
 
-// Probe implements httpprobe.Prober.
+func newHTTPProbe(p *kernel.Process) httpprobe.Prober {
+	return httpProbe{p, network.NewTLSSessions(maxProbeSessions)}
+}
+
+// Probe implements httpprobe.Prober. Each probe has a connection of its own, as upstream's do; but where the last one to a
+// server used TLS, the next resumes its session: readiness of kube-apiserver alone is 3,600 handshakes in an hour.
 func (h httpProbe) Probe(req *http.Request, timeout time.Duration) (probe.Result, string, error) {
 	endIfDead(h.p)
-	return httpprobe.DoHTTPProbe(req, &http.Client{Timeout: timeout, Transport: h.transport, CheckRedirect: httpprobe.RedirectChecker(false)})
+	t := network.NewTransport(h.p, &tls.Config{InsecureSkipVerify: true})
+	t.Sessions = h.sessions
+	defer t.Close()
+	return httpprobe.DoHTTPProbe(req, &http.Client{Timeout: timeout, Transport: t, CheckRedirect: httpprobe.RedirectChecker(false)})
 }
 
 type tcpProbe struct{ p *kernel.Process }

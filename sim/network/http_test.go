@@ -328,6 +328,100 @@ func TestShutdownDrains(t *testing.T) {
 	})
 }
 
+// Transports that share their sessions resume them, each with its own server, until the server is another one.
+func TestTransportResumesSessions(t *testing.T) {
+	ca := newPKI(t, false)
+	inLab(t, func(l *lab) {
+		server, client := l.on("cka-cp1"), l.on("cka-w1")
+		resumed := make(chan bool, 1)
+		serve := func(port string) net.Listener {
+			k := l.listen(server, "tcp", port)
+			server.Go(func() {
+				Serve(k, ca.serverConfig(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { resumed <- r.TLS.DidResume }))
+			})
+			return k
+		}
+		ask := func(s *TLSSessions, port string) bool {
+			t.Helper()
+			tr := NewTransport(client, ca.clientConfig())
+			tr.Sessions = s
+			defer tr.Close()
+			if _, err := get(context.Background(), tr, "https://192.168.122.11"+port+"/"); err != nil {
+				t.Fatal(err)
+			}
+			return <-resumed
+		}
+		first := serve(":6443")
+		serve(":10257")
+		s := NewTLSSessions(8)
+		start := time.Now()
+		for i, want := range []bool{false, true, true} {
+			for _, port := range []string{":6443", ":10257"} {
+				if got := ask(s, port); got != want {
+					t.Errorf("connection %d to %s: resumed %v, want %v", i, port, got, want)
+				}
+			}
+		}
+		if ask(nil, ":6443") {
+			t.Error("a transport without sessions resumes one")
+		}
+		if !time.Now().Equal(start) {
+			t.Errorf("fetching tickets took %v", time.Since(start))
+		}
+		first.Close()
+		serve(":6443")
+		if ask(s, ":6443") {
+			t.Error("a new server knows the sessions of the old one")
+		}
+		if !ask(s, ":6443") {
+			t.Error("the session with the new server is not resumed")
+		}
+	})
+}
+
+// A closed transport leaves no connection behind, whatever it was about.
+func TestTransportClose(t *testing.T) {
+	ca := newPKI(t, false)
+	inLab(t, func(l *lab) {
+		server, client := l.on("cka-cp1"), l.on("cka-w1")
+		k := l.listen(server, "tcp", ":6443")
+		ended := make(chan error, 1)
+		server.Go(func() {
+			Serve(k, ca.serverConfig(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				ended <- r.Context().Err()
+			}))
+		})
+		tr := NewTransport(client, ca.clientConfig())
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := get(ctx, tr, "https://192.168.122.11:6443/"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a server that does not answer: %v", err)
+		}
+		tr.Close()
+		<-ended
+		silent := l.listen(server, "tcp", ":7000")
+		accepted := make(chan net.Conn, 1)
+		server.Go(func() {
+			c, _ := silent.Accept()
+			accepted <- c
+		})
+		tr = NewTransport(client, ca.clientConfig())
+		ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := get(ctx, tr, "https://192.168.122.11:7000/"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a server without TLS: %v", err)
+		}
+		tr.Close()
+		c := <-accepted
+		c.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Errorf("the connection is still open: %v", err)
+		}
+		c.Close()
+	})
+}
+
 func BenchmarkDirectRequest(b *testing.B) {
 	ca := newPKI(b, true)
 	f := func(t *testing.T) {
@@ -351,7 +445,11 @@ func BenchmarkDirectRequest(b *testing.B) {
 	testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "bench", F: f}})
 }
 
-func BenchmarkNewTLSConnection(b *testing.B) {
+func BenchmarkNewTLSConnection(b *testing.B) { benchmarkConnections(b, nil) }
+
+func BenchmarkResumedTLSConnection(b *testing.B) { benchmarkConnections(b, NewTLSSessions(8)) }
+
+func benchmarkConnections(b *testing.B, s *TLSSessions) {
 	ca := newPKI(b, true)
 	f := func(t *testing.T) {
 		inLab(t, func(l *lab) {
@@ -363,6 +461,7 @@ func BenchmarkNewTLSConnection(b *testing.B) {
 			start := kernel.Wall()
 			for range b.N {
 				tr := NewTransport(client, ca.clientConfig())
+				tr.Sessions = s
 				if _, err := get(context.Background(), tr, "https://192.168.122.11:6443/"); err != nil {
 					b.Fatal(err)
 				}

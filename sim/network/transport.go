@@ -33,12 +33,16 @@ type Transport struct {
 	DialTimeout time.Duration
 	// HTTP1 forbids HTTP/2.
 	HTTP1 bool
+	// Sessions makes connections that follow each other resume the TLS session of the one before, which spares both ends
+	// the signatures; nil makes full handshakes.
+	Sessions *TLSSessions
 
 	mu      sync.Mutex
 	conns   map[string]*clientConn
 	real    *http.Transport
 	upgrade *http.Transport
 	stash   map[string][]net.Conn
+	closed  bool
 }
 
 // tlsHandshakeTimeout is net/http's and client-go's.
@@ -183,12 +187,14 @@ func (t *Transport) get(ctx context.Context, scheme, address string) (*clientCon
 // connect makes a connection.
 func (t *Transport) connect(ctx context.Context, c *clientConn, key string, secure bool, address string) {
 	c.err = t.handshake(ctx, c, secure, address)
-	if c.err != nil {
-		t.mu.Lock()
-		if t.conns[key] == c {
-			delete(t.conns, key)
-		}
-		t.mu.Unlock()
+	t.mu.Lock()
+	if c.err != nil && t.conns[key] == c {
+		delete(t.conns, key)
+	}
+	late := t.closed
+	t.mu.Unlock()
+	if late && c.conn != nil {
+		c.conn.Close()
 	}
 	close(c.ready)
 }
@@ -288,8 +294,18 @@ func (t *Transport) config(address string, protos ...string) *tls.Config {
 	if len(cfg.NextProtos) == 0 {
 		cfg.NextProtos = protos
 	}
+	if cfg.CurvePreferences == nil {
+		cfg.CurvePreferences = curves
+	}
+	if t.Sessions != nil {
+		cfg.ClientSessionCache = t.Sessions.of(address)
+	}
 	return cfg
 }
+
+// curves are Go's defaults without those that withstand quantum computers, which are half of a handshake: nobody records
+// what is said in this world.
+var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
 func (t *Transport) protos() []string {
 	if t.HTTP1 {
@@ -299,7 +315,8 @@ func (t *Transport) protos() []string {
 }
 
 func (t *Transport) handshakeTLS(conn *Conn, s *session, address string) (tls.ConnectionState, error) {
-	tc := tls.Client(conn, t.config(address, t.protos()...))
+	end := &ticketReader{Conn: conn}
+	tc := tls.Client(end, t.config(address, t.protos()...))
 	ctx, cancel := context.WithTimeoutCause(t.p.Context(), tlsHandshakeTimeout, errHandshakeTimeout)
 	defer cancel()
 	if err := tc.HandshakeContext(ctx); err != nil {
@@ -320,6 +337,9 @@ func (t *Transport) handshakeTLS(conn *Conn, s *session, address string) (tls.Co
 			err = io.ErrUnexpectedEOF
 		}
 		return tls.ConnectionState{}, err
+	}
+	if t.Sessions != nil {
+		end.take(tc)
 	}
 	return tc.ConnectionState(), nil
 }
@@ -414,6 +434,26 @@ func (t *Transport) CloseIdleConnections() {
 	if upgrade != nil {
 		upgrade.CloseIdleConnections()
 	}
+}
+
+// Close closes all connections, also those that requests use or that are still being made. The transport is of no use
+// any more.
+func (t *Transport) Close() {
+	t.mu.Lock()
+	t.closed = true
+	l := t.conns
+	t.conns = map[string]*clientConn{}
+	t.mu.Unlock()
+	for _, c := range l {
+		select {
+		case <-c.ready:
+			if c.s != nil {
+				c.conn.Close()
+			}
+		default: // connect closes it
+		}
+	}
+	t.CloseIdleConnections()
 }
 
 // exchange hands one request over. again says that the connection could not take it and another must be found.
