@@ -16,8 +16,8 @@ import (
 // Candidate is the user that drills are solved as.
 const Candidate = "candidate"
 
-// Shells are the shells that stay open from one command to the next, by name: user, directory, variables, functions and
-// the rest of what a bash knows. They are the holder "shells".
+// Shells are the shells that stay open from one command to the next, by name: each with those that were opened inside of
+// it, by ssh, sudo or su. They are the holder "shells".
 type Shells struct {
 	c  *Cluster
 	mu sync.Mutex
@@ -26,13 +26,14 @@ type Shells struct {
 
 type openShell struct {
 	machine, user string
-	state         bash.State
-	live          *bash.Shell // while a process runs it
+	frames        []bash.Frame // while no process runs it
+	jobs          *bash.Jobs
+	live          *bash.Nest // while a process runs it
 }
 
 type frozenShell struct {
 	Machine, User string
-	State         bash.State
+	Frames        []bash.Frame
 }
 
 func newShells(c *Cluster) *Shells {
@@ -41,7 +42,8 @@ func newShells(c *Cluster) *Shells {
 	return s
 }
 
-// open starts a process for the shell that a run names, or makes that shell.
+// open starts a process for the shell that a run names, or makes that shell. If other shells are open inside of it, the run
+// is the innermost's.
 func (s *Shells) open(r *wire.Run, tty kernel.Terminal, stdin io.Reader, stdout, stderr io.Writer) (*kernel.Process, error) {
 	s.mu.Lock()
 	o, known := s.m[r.Shell]
@@ -70,39 +72,54 @@ func (s *Shells) open(r *wire.Run, tty kernel.Terminal, stdin io.Reader, stdout,
 	if !ok {
 		return nil, fmt.Errorf("user %s does not exist on %s", o.user, o.machine)
 	}
+	// Batch or not, it is the shell of a candidate at a terminal: aliases work, and messages begin with -bash.
+	argv, options := []string{"-bash"}, bash.Options{Name: "-bash", Login: true, Interactive: true}
+	if r.Plain {
+		argv, options = []string{"bash"}, bash.Options{}
+	}
+	nest := bash.NewNest(o.frames, o.jobs)
+	var typed *typing
+	if !r.Interactive && (r.Stay || len(o.frames) > 1) {
+		typed = &typing{nest: nest, script: r.Script, nested: len(o.frames) > 1, out: stdout}
+		tty = typed
+	}
+	tty = nest.On(tty)
 	spec := kernel.Spec{
-		Argv: []string{"-bash"}, Env: append(loginEnvironment(u, r), r.Env...), Dir: u.Home, Cred: u.Cred,
+		Argv: argv, Env: append(loginEnvironment(u, r), r.Env...), Dir: u.Home, Cred: u.Cred,
 		Files: m.Files(u.Cred), Net: m.Network(), Stdin: stdin, Stdout: stdout, Stderr: stderr, TTY: tty, Parent: m.Host().Processes.Find(1),
 	}
-	if tty != nil {
+	switch {
+	case typed != nil:
+		spec.Stdin, spec.Stderr = tty, onTerminal{stderr, tty}
+	case tty != nil:
 		spec.Stdin, spec.Stdout, spec.Stderr = tty, tty, tty
 	}
+	if l, ok := bash.ProcessOf(o.frames); ok && m.Host().Processes.Find(l.PID) == nil {
+		spec.PID, spec.Started = l.PID, l.Started
+	}
 	return m.Host().Processes.Start(spec, func(p *kernel.Process) int {
-		// Batch or not, it is the shell of a candidate at a terminal: aliases work, and messages begin with -bash.
-		sh := bash.New(p, bash.Options{Name: "-bash", Login: true, Interactive: true})
-		if known {
-			sh.Restore(o.state)
-		} else {
-			sh.Startup()
-		}
 		s.mu.Lock()
-		o.live = sh
+		o.live = nest
 		s.m[r.Shell] = o
 		s.mu.Unlock()
-		p.OnExit(func() { s.closed(o, sh) })
-		if r.Interactive {
+		p.OnExit(func() { s.closed(o, nest) })
+		sh := nest.Open(p, options)
+		switch {
+		case r.Interactive:
 			return sh.Interactive()
+		case typed == nil || !sh.Continue() || !typed.taken():
+			return sh.Run(r.Script)
 		}
-		return sh.Run(r.Script)
+		return sh.Status()
 	}), nil
 }
 
-// closed keeps what the shell knows; the process has ended, or is about to.
-func (s *Shells) closed(o *openShell, sh *bash.Shell) {
+// closed keeps what the shells know; the process has ended, or is about to.
+func (s *Shells) closed(o *openShell, nest *bash.Nest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.live == sh {
-		o.state, o.live = sh.State(), nil
+	if o.live == nest {
+		o.frames, o.jobs, o.live = nest.Frames(), nest.Jobs(), nil
 	}
 }
 
@@ -121,11 +138,11 @@ func (s *Shells) Freeze(snap *kernel.Snapshot) {
 	for _, n := range slices.Sorted(maps.Keys(s.m)) {
 		o := s.m[n]
 		snap.Put(n, 0, func() []byte {
-			st := o.state
+			frames := o.frames
 			if o.live != nil {
-				st = o.live.State()
+				frames = o.live.Frames()
 			}
-			return encodeShell(frozenShell{o.machine, o.user, st})
+			return encodeShell(frozenShell{o.machine, o.user, frames})
 		})
 	}
 }
@@ -139,7 +156,7 @@ func (s *Shells) Thaw(parts kernel.Parts) error {
 		if err != nil {
 			return fmt.Errorf("shell %s: %w", n, err)
 		}
-		s.m[n] = &openShell{machine: f.Machine, user: f.User, state: f.State}
+		s.m[n] = &openShell{machine: f.Machine, user: f.User, frames: f.Frames}
 	}
 	return nil
 }

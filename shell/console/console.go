@@ -21,10 +21,11 @@ const MainShell = "main"
 const outputLimit = 256 << 20
 
 // Batch runs a script in the session's shell and returns its exit status. One that runs for longer than the play's
-// limit is stopped, with status 124; what it did until then is kept.
+// limit is stopped, with status 124; what it did until then is kept. In a session the shells that it opens inside of its
+// own and does not leave stay open, and the next script is the innermost's.
 func Batch(p *front.Play, script string, stdin []byte, stdout, stderr io.Writer) (int, error) {
 	h := &terminal.Batch{Stdout: stdout, Stderr: stderr, Limit: outputLimit}
-	running, err := p.Worker().Start(wire.Run{Shell: MainShell, Script: script, Stdin: stdin, Limit: p.Limit}, h)
+	running, err := p.Worker().Start(wire.Run{Shell: MainShell, Script: script, Stdin: stdin, Limit: p.Limit, Stay: p.Session != nil && len(stdin) == 0}, h)
 	if err != nil {
 		return 1, err
 	}

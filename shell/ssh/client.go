@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/libc"
 )
 
@@ -15,6 +16,15 @@ var client = libc.Main("ssh", func(c *libc.Prog) int {
 	s := &settings{}
 	if err := s.parse(c, c.Args); err != nil {
 		return fail(c, err, clientUsage)
+	}
+	if link, ok := bash.Returning(c.Process); ok {
+		l, err := rejoin(c, s, link)
+		if err != nil {
+			c.Errorf("%v\n", err)
+			return failure
+		}
+		defer l.Close()
+		return attend(c, s, l, newFeeder(c, l), true)
 	}
 	l, err := dial(c, s)
 	if err != nil {
@@ -26,7 +36,7 @@ var client = libc.Main("ssh", func(c *libc.Prog) int {
 	wanted := s.terminal >= 0 && (s.command == nil || s.terminal > 0)
 	switch {
 	case wanted && typed:
-		token, withdraw := offer(c.TTY)
+		token, withdraw := offer(c.TTY, c.Process)
 		defer withdraw()
 		q.Terminal = token
 		if t := c.Getenv("TERM"); t != "" {
@@ -39,20 +49,27 @@ var client = libc.Main("ssh", func(c *libc.Prog) int {
 	if err := l.open(q); err != nil {
 		return fail(c, err, "")
 	}
-	feed := &feeder{c: c, l: l}
-	feed.cond = sync.NewCond(&feed.mu)
+	feed := newFeeder(c, l)
 	if q.Terminal == "" {
 		go feed.run(s.noInput)
 	}
+	return attend(c, s, l, feed, q.Terminal != "")
+})
+
+// attend is what ssh does while it is connected.
+func attend(c *libc.Prog, s *settings, l *link, feed *feeder, terminal bool) int {
 	status, err := l.follow(c, feed)
-	if err != nil && !s.quiet {
+	if s.quiet || bash.Suspended(c.TTY) {
+		return status
+	}
+	if err != nil {
 		c.Errorf("%v\n", err)
 	}
-	if q.Terminal != "" && !s.quiet {
+	if terminal {
 		c.Errorf("Connection to %s closed.\n", l.host)
 	}
 	return status
-})
+}
 
 // fail prints why ssh ends, and returns its exit status.
 func fail(c *libc.Prog, err error, usage string) int {
@@ -104,6 +121,12 @@ type feeder struct {
 	mu   sync.Mutex
 	cond *sync.Cond
 	room int
+}
+
+func newFeeder(c *libc.Prog, l *link) *feeder {
+	f := &feeder{c: c, l: l}
+	f.cond = sync.NewCond(&f.mu)
+	return f
 }
 
 func (f *feeder) credit(n int) {

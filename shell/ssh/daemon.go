@@ -168,6 +168,9 @@ func (s *server) listen(quiet bool) []net.Listener {
 	return l
 }
 
+// sessionUnit is the systemd unit that a session runs in.
+const sessionUnit = "session-%d.scope"
+
 // accept starts a process for each connection.
 func (s *server) accept(l net.Listener, config *serverConfig) {
 	for {
@@ -182,7 +185,7 @@ func (s *server) accept(l net.Listener, config *serverConfig) {
 		}
 		number := seatsOf(s.p.Host()).session()
 		// a session is a unit of its own, so that it outlives the service
-		spec := kernel.Spec{Argv: []string{"sshd"}, Env: s.p.Environ(), Files: s.p.Files, Net: s.p.Net, Parent: s.p, Unit: fmt.Sprintf("session-%d.scope", number)}
+		spec := kernel.Spec{Argv: []string{"sshd"}, Env: s.p.Environ(), Files: s.p.Files, Net: s.p.Net, Parent: s.p, Unit: fmt.Sprintf(sessionUnit, number)}
 		ready := make(chan bool, 1)
 		child := s.p.Host().Processes.Start(spec, func(p *kernel.Process) int {
 			p.SetTitle("sshd:", "[accepted]")

@@ -16,6 +16,7 @@ import (
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/machine"
 	"ckadrill/sim/network"
+	"ckadrill/sim/userland/bash"
 )
 
 // visit is one connection to a server, in a process of its own.
@@ -27,6 +28,7 @@ type visit struct {
 	w      *wire
 	user   machine.User
 	seat   int // of the terminal
+	tty    *pty
 }
 
 // seats are a machine's sessions: the numbers of its terminals that are in use, and how many sessions there were.
@@ -69,6 +71,14 @@ func (s *seats) take() int {
 	return n
 }
 
+// keep takes a number again that was taken before a thaw, and counts its session.
+func (s *seats) keep(n int, session int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used[n] = true
+	s.sessions = max(s.sessions, session)
+}
+
 func (s *seats) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +93,11 @@ func (v *visit) client() string {
 	return a
 }
 
-func (v *visit) log(format string, a ...any) { v.server.log(v.p, format, a...) }
+func (v *visit) log(format string, a ...any) {
+	if v.tty == nil || !bash.Suspended(v.tty) {
+		v.server.log(v.p, format, a...)
+	}
+}
 
 func (v *visit) run() {
 	defer v.conn.Close()
@@ -123,6 +137,11 @@ func (v *visit) run() {
 	} else {
 		err = v.session(&q)
 	}
+	v.farewell(err)
+}
+
+// farewell is what the server's journal says when a session has ended.
+func (v *visit) farewell(err error) {
 	if err == nil {
 		v.log("Received disconnect from %s:11: disconnected by user", v.client())
 		v.log("Disconnected from user %s %s", v.user.Name, v.client())
@@ -179,9 +198,8 @@ func loginShell(files kernel.Files, shell string) bool {
 
 // session runs the user's shell or command. The error is that of a connection that broke.
 func (v *visit) session(q *request) error {
-	m, h := v.server.machine, v.p.Host()
-	spec := kernel.Spec{Argv: []string{"-" + path.Base(v.user.Shell)}, Env: v.environment(q), Dir: v.user.Home, Cred: v.user.Cred, Files: m.Files(v.user.Cred), Net: v.p.Net,
-		Parent: v.p}
+	h := v.p.Host()
+	spec := v.shell(v.environment(q))
 	command := q.Command
 	if v.config.forced != "" {
 		command = &v.config.forced
@@ -191,18 +209,11 @@ func (v *visit) session(q *request) error {
 	}
 	in := newInput(v.w, q.Lazy)
 	defer in.close()
-	var tty *pty
-	if t, ok := terminals.Load(q.Terminal); ok && v.config.permitTTY {
-		s := seatsOf(h)
-		v.seat = s.take()
-		defer s.give(v.seat)
-		name := fmt.Sprintf("pts/%d", v.seat)
-		spec.Env = append(spec.Env, "SSH_TTY=/dev/"+name)
-		v.title(name)
-		tty = newPty(t.(kernel.Terminal), v.p)
-		defer tty.hangUp()
-		v.p.OnExit(tty.hangUp)
-		spec.TTY, spec.Stdin, spec.Stdout, spec.Stderr = tty, tty, tty, tty
+	if o, ok := terminals.Load(q.Terminal); ok && v.config.permitTTY {
+		o := o.(offered)
+		v.seat = seatsOf(h).take()
+		bash.Reach(v.p, o.client, v.standing().encode())
+		defer v.sitDown(o.terminal, &spec)()
 	} else {
 		v.title("notty")
 		spec.Stdin, spec.Stdout, spec.Stderr = in, output{v.w, msgOutput}, output{v.w, msgError}
@@ -214,6 +225,32 @@ func (v *visit) session(q *request) error {
 	if err := v.w.send(msgOpened, nil); err != nil {
 		return err
 	}
+	return v.attend(spec, in)
+}
+
+// shell describes the user's login shell.
+func (v *visit) shell(env []string) kernel.Spec {
+	m := v.server.machine
+	return kernel.Spec{Argv: []string{"-" + path.Base(v.user.Shell)}, Env: env, Dir: v.user.Home, Cred: v.user.Cred, Files: m.Files(v.user.Cred), Net: v.p.Net, Parent: v.p}
+}
+
+// sitDown gives a process the client's terminal, at the visit's seat. leave gives both back.
+func (v *visit) sitDown(t kernel.Terminal, spec *kernel.Spec) (leave func()) {
+	name := fmt.Sprintf("pts/%d", v.seat)
+	spec.Env = append(spec.Env, "SSH_TTY=/dev/"+name)
+	v.title(name)
+	v.tty = newPty(t, v.p)
+	v.p.OnExit(v.tty.hangUp)
+	spec.TTY, spec.Stdin, spec.Stdout, spec.Stderr = v.tty, v.tty, v.tty, v.tty
+	return func() {
+		v.tty.hangUp()
+		seatsOf(v.p.Host()).give(v.seat)
+	}
+}
+
+// attend starts the shell and returns when it has ended and the client knows.
+func (v *visit) attend(spec kernel.Spec, in *input) error {
+	h := v.p.Host()
 	main, argv, err := h.World.Load(spec.Files, v.user.Shell, spec.Argv)
 	if err != nil {
 		fmt.Fprintf(spec.Stderr, "%s: %v\n", v.user.Shell, err)
@@ -223,7 +260,7 @@ func (v *visit) session(q *request) error {
 	child := h.Processes.Start(spec, main)
 	v.p.Notify(kernel.SIGINT, func() { signalBelow(v.p, kernel.SIGINT) }) // what is typed at the terminal
 	v.p.OnExit(func() { signalBelow(v.p, kernel.SIGHUP) })
-	if tty == nil {
+	if v.tty == nil {
 		in.open()
 	}
 	broken := make(chan error, 1)
@@ -232,8 +269,8 @@ func (v *visit) session(q *request) error {
 	case <-child.Done():
 	case err := <-broken:
 		// the client has gone away, and the terminal with it
-		if tty != nil {
-			tty.hangUp()
+		if v.tty != nil {
+			v.tty.hangUp()
 		}
 		signalBelow(v.p, kernel.SIGHUP)
 		in.close()

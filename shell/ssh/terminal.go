@@ -8,19 +8,26 @@ import (
 	"syscall"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/userland/bash"
 )
 
 // terminals are the terminals that clients offer to a remote side, by the token that their request names. Both ends live
 // in one world, so the terminal itself need not travel: what its user types and sees does not pass the network.
 var (
-	terminals sync.Map // string -> kernel.Terminal
+	terminals sync.Map // string -> offered
 	tokens    atomic.Uint64
 )
 
-// offer makes a terminal known until withdraw is called.
-func offer(t kernel.Terminal) (token string, withdraw func()) {
+// offered is a client's terminal.
+type offered struct {
+	terminal kernel.Terminal
+	client   *kernel.Process
+}
+
+// offer makes a client's terminal known until withdraw is called.
+func offer(t kernel.Terminal, client *kernel.Process) (token string, withdraw func()) {
 	token = strconv.FormatUint(tokens.Add(1), 10)
-	terminals.Store(token, t)
+	terminals.Store(token, offered{t, client})
 	return token, func() { terminals.Delete(token) }
 }
 
@@ -37,6 +44,9 @@ type pty struct {
 func newPty(t kernel.Terminal, leader *kernel.Process) *pty {
 	return &pty{t: t, before: t.SetForeground(leader)}
 }
+
+// Nest is the nest of shells that the client's terminal belongs to.
+func (t *pty) Nest() *bash.Nest { return bash.NestOf(t.t) }
 
 // hangUp takes the terminal away from the remote side.
 func (t *pty) hangUp() {

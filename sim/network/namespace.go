@@ -33,6 +33,7 @@ type Namespace struct {
 	packets   map[uint16][]*packetSocket
 	taken     map[uint16]int // local ports of connections
 	affinity  map[affinityKey]affinityEntry
+	machine   *kernel.Host // set for a machine's own namespace
 }
 
 // spaceData is the part of a namespace that a freeze keeps, but for its links and services.
@@ -70,7 +71,12 @@ func (n *Namespace) clear() {
 }
 
 // Attach makes n the network namespace of the machine, see [Of].
-func (n *Namespace) Attach(h *kernel.Host) { h.Attach(attachKey{}, n) }
+func (n *Namespace) Attach(h *kernel.Host) {
+	n.f.mu.Lock()
+	n.machine = h
+	n.f.mu.Unlock()
+	h.Attach(attachKey{}, n)
+}
 
 // Fabric is the network that the namespace belongs to.
 func (n *Namespace) Fabric() *Fabric { return n.f }

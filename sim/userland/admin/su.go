@@ -11,6 +11,7 @@ import (
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/machine"
 	"ckadrill/sim/machine/journal"
+	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/libc"
 )
 
@@ -81,7 +82,8 @@ func su(c *libc.Prog) int {
 		}
 		return c.Fail("user %s does not exist or the user entry does not contain all the required fields", name)
 	}
-	if c.Cred.UID != 0 {
+	_, returning := bash.Returning(c.Process)
+	if c.Cred.UID != 0 && !returning {
 		if c.TTY != nil {
 			c.TTY.ReadPassword("Password: ")
 		} else {
@@ -153,10 +155,12 @@ func su(c *libc.Prog) int {
 	}
 	argv = append(argv, operands...)
 	c.Out.Flush()
-	p, err := libc.ExecFile(c.World(), c.Host(), shell, kernel.Spec{
+	spec := kernel.Spec{
 		Argv: argv, Env: env, Dir: dir, Cred: cred, Hostname: c.Spec.Hostname, Files: c.Files.As(cred), Net: c.Net,
 		Stdin: c.Stdin, Stdout: libc.Unwrap(c.Stdout), Stderr: libc.Unwrap(c.Stderr), TTY: c.TTY, Parent: c.Process,
-	})
+	}
+	bash.Resume(c.Process, &spec)
+	p, err := libc.ExecFile(c.World(), c.Host(), shell, spec)
 	if err != nil {
 		c.Fail("failed to execute %s: %s", shell, libc.Strerror(err))
 		if libc.Strerror(err) == "Permission denied" {

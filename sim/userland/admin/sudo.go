@@ -9,6 +9,7 @@ import (
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/machine"
+	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/libc"
 )
 
@@ -209,7 +210,7 @@ func (r *sudoRun) run(user string, argv []string) int {
 	if r.list {
 		return r.showRules(file, argv)
 	}
-	if r.refused(file, argv) {
+	if _, returning := bash.Returning(c.Process); !returning && r.refused(file, argv) {
 		return 1
 	}
 	if r.validate {
@@ -398,7 +399,9 @@ func (r *sudoRun) start(file string, argv []string) int {
 	if r.login {
 		spec.Argv[0] = "-" + path.Base(file)
 	}
-	r.log("", file, full)
+	if !bash.Resume(c.Process, &spec) {
+		r.log("", file, full)
+	}
 	c.Out.Flush()
 	p, err := libc.ExecFile(c.World(), c.Host(), file, spec)
 	if err != nil {

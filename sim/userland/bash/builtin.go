@@ -438,6 +438,7 @@ func (sh *Shell) sourceText(name, text string, args []string) int {
 	defer leave()
 	oldArgs, oldLine := sh.args, sh.line
 	if len(args) > 0 {
+		defer sh.place.enter(oldArgs)()
 		sh.args = args
 	}
 	sh.sourced++

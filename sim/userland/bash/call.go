@@ -150,6 +150,7 @@ func (sh *Shell) callFunction(name string, fn *function, args []string) {
 	s := newScope()
 	s.function = name
 	sh.scopes = append(sh.scopes, s)
+	defer sh.place.enter(oldArgs)()
 	sh.args, sh.function, sh.loops, sh.src = args, name, 0, fn.source
 	sh.pushCallStack(name, oldLine)
 	defer func() {
@@ -394,6 +395,7 @@ func (sh *Shell) runExternal(args []string) int {
 	if p == nil {
 		return status
 	}
+	defer sh.place.wait(p, args, false)()
 	return sh.await(p)
 }
 
@@ -664,7 +666,9 @@ func (sh *Shell) loadExec(args []string) (kernel.Program, []string, int) {
 func (sh *Shell) replaceBy(main kernel.Program, argv []string) {
 	if sh.subshellDepth > 0 && sh.p.Value(subshellProcess{}) == nil || sh.goroutine {
 		p := sh.p.Host().Processes.Start(sh.spec(argv), main)
+		done := sh.place.wait(p, argv, false)
 		sh.status = sh.await(p)
+		done()
 		sh.flow = flowExit
 		sh.traps = map[string]string{}
 		return
@@ -676,6 +680,7 @@ func (sh *Shell) replaceBy(main kernel.Program, argv []string) {
 		}
 	}
 	sh.p.Exec(s)
+	sh.place.wait(sh.p, argv, true)
 	sh.p.Exit(main(sh.p))
 }
 

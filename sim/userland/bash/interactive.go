@@ -21,6 +21,10 @@ func (sh *Shell) Interactive() int {
 	old := p.TTY.SetForeground(p)
 	defer p.TTY.SetForeground(old)
 	sh.takeSignals()
+	if n := NestOf(p.TTY); n != nil {
+		n.enter(sh)
+	}
+	sh.Continue()
 	for sh.flow != flowExit && p.Alive() {
 		sh.reportJobs()
 		if c := sh.getStr("PROMPT_COMMAND"); c != "" {

@@ -47,6 +47,9 @@ type jobTable struct {
 	statuses map[int]int
 }
 
+// Jobs are a shell's commands in the background.
+type Jobs struct{ table *jobTable }
+
 func newJobTable() *jobTable { return &jobTable{statuses: map[int]int{}} }
 
 const maxStatuses = 1000
@@ -85,6 +88,17 @@ func (t *jobTable) byPID(pid int) *job {
 		}
 	}
 	return nil
+}
+
+// running are the commands that still run, as they were typed.
+func (t *jobTable) running() []string {
+	var l []string
+	for _, j := range t.all {
+		if j.running() {
+			l = append(l, j.text)
+		}
+	}
+	return l
 }
 
 // current returns the jobs that %+ and %- mean: the latest that still run, or the latest.

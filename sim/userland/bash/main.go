@@ -76,6 +76,11 @@ func run(p *kernel.Process, o Options) int {
 		}
 	}
 	inv.o.Args = args
+	if n := NestOf(p.TTY); n != nil && inv.o.Interactive && inv.stdin {
+		if f := n.take(); f != nil {
+			return resumeShell(p, inv.o, f)
+		}
+	}
 	sh := New(p, inv.o)
 	for i := 0; i < len(inv.set); i++ {
 		sh.opt[inv.set[i]] = true
@@ -123,6 +128,17 @@ func run(p *kernel.Process, o Options) int {
 		p.Signal(sh.kill)
 	}
 	return sh.status
+}
+
+// resumeShell is an interactive shell that goes on where it was before a thaw.
+func resumeShell(p *kernel.Process, o Options, f *Frame) int {
+	p.ConsumeLag(p.Lag())
+	sh := New(p, o)
+	sh.invocation = "s"
+	sh.Restore(f.State)
+	sh.place.before = f.Waiting
+	sh.mourn(f.State.Jobs)
+	return sh.Interactive()
 }
 
 func (inv *invocation) options(p *kernel.Process, argv []string) (args []string, status int, done bool) {

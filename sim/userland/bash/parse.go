@@ -47,11 +47,16 @@ func (sh *Shell) runAs(text string, line int, what string) int {
 	text = strings.ReplaceAll(text, "\r\n", "\r\n") // carriage returns stay, as a real shell keeps them
 	src := &source{text, line}
 	sh.src = src
+	typed := sh.place.begin(text)
+	defer sh.place.finish(typed)
 	var pending []*syntax.Stmt
 	lastLine := uint(0)
 	flush := func() bool {
 		for _, st := range pending {
 			sh.src = src
+			if !typed.begin(st) {
+				continue
+			}
 			if !sh.stmt(st) {
 				return false
 			}

@@ -164,6 +164,7 @@ func (sh *Shell) background(st *syntax.Stmt) {
 		p.SetValue(subshellProcess{}, true)
 		child.interactive = false
 		child.goroutine = false
+		child.place = &place{}
 		child.signals = newSignalBox()
 		if !sh.opt['m'] {
 			p.Notify(kernel.SIGINT, func() {}) // as bash has commands in the background ignore it

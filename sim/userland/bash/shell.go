@@ -107,6 +107,7 @@ type Shell struct {
 	substFiles     []*substFile
 	inAlias        map[string]bool // names that the alias being run must not expand again
 	goroutine      bool            // a subshell that is no process of its own
+	place          *place
 }
 
 // Options says what kind of shell to make.
@@ -128,7 +129,7 @@ func New(p *kernel.Process, o Options) *Shell {
 		scopes: []*scope{newScope()}, funcs: map[string]*function{}, aliases: map[string]string{}, opt: map[byte]bool{'h': true, 'B': true},
 		longOpt: map[string]bool{}, shopt: map[string]bool{}, hashed: map[string]string{}, completions: map[string]string{},
 		fds: map[int]*stream{}, jobs: newJobTable(), secondsAt: now(), traps: map[string]string{}, started: now(), umask: 0o022,
-		signals: newSignalBox(), substStatus: -1, src: &source{},
+		signals: newSignalBox(), substStatus: -1, src: &source{}, place: &place{},
 	}
 	if sh.zero == "" {
 		sh.zero = "bash"
