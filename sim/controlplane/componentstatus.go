@@ -1,10 +1,13 @@
 package controlplane
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -20,6 +24,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/cluster/ports"
 	"k8s.io/kubernetes/pkg/probe"
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
@@ -30,12 +35,12 @@ import (
 // dialComponentsAs lets the requests for component statuses probe from the apiserver's place in the world. Upstream's
 // storage makes its prober itself, with the host's network, and cannot be given another one; so the same storage is
 // installed again elsewhere, with ours, and its handlers take the place of the first ones.
-func dialComponentsAs(p *kernel.Process, core *genericapiserver.GenericAPIServer, factory serverstorage.StorageFactory) error {
+func dialComponentsAs(p *kernel.Process, server *genericapiserver.GenericAPIServer, factory serverstorage.StorageFactory) error {
 	const resource = "componentstatuses"
 	gv := schema.GroupVersion{Version: "v1"}
 	info := genericapiserver.NewDefaultAPIGroupInfo(gv.Group, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
 	version := &genericapi.APIGroupVersion{
-		Storage:                     map[string]rest.Storage{resource: componentstatus.NewStorage(func() map[string]componentstatus.Server { return components(p, factory) })},
+		Storage:                     map[string]rest.Storage{resource: ordered{componentstatus.NewStorage(func() map[string]componentstatus.Server { return components(p, factory) })}},
 		Root:                        genericapiserver.DefaultLegacyAPIPrefix,
 		GroupVersion:                gv,
 		AllServedVersionsByResource: map[string][]string{resource: {gv.Version}},
@@ -51,7 +56,7 @@ func dialComponentsAs(p *kernel.Process, core *genericapiserver.GenericAPIServer
 		Namer:                       runtime.Namer(meta.NewAccessor()),
 		TypeConverter:               managedfields.NewDeducedTypeConverter(),
 		EquivalentResourceRegistry:  runtime.NewEquivalentResourceRegistry(),
-		Authorizer:                  core.Authorizer,
+		Authorizer:                  server.Authorizer,
 	}
 	aside := restful.NewContainer()
 	if _, _, err := version.InstallREST(aside); err != nil {
@@ -64,7 +69,7 @@ func dialComponentsAs(p *kernel.Process, core *genericapiserver.GenericAPIServer
 		}
 	}
 	replaced := 0
-	for _, ws := range core.Handler.GoRestfulContainer.RegisteredWebServices() {
+	for _, ws := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
 		if ws.RootPath() != version.Root+"/"+gv.Version {
 			continue
 		}
@@ -81,6 +86,17 @@ func dialComponentsAs(p *kernel.Process, core *genericapiserver.GenericAPIServer
 		return errors.New("component statuses: the apiserver has no handlers for them")
 	}
 	return nil
+}
+
+// ordered lists by name; upstream's order is that of a map.
+type ordered struct{ *componentstatus.REST }
+
+func (o ordered) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	l, err := o.REST.List(ctx, options)
+	if l, ok := l.(*core.ComponentStatusList); ok {
+		slices.SortFunc(l.Items, func(a, b core.ComponentStatus) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return l, err
 }
 
 // components are what upstream's componentStatusStorage validates.
