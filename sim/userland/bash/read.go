@@ -15,15 +15,31 @@ import (
 
 // readInput reads one byte at a time, so that what follows stays for the next command.
 type readInput struct {
+	sh       *Shell
 	r        io.Reader
 	deadline time.Time
 }
+
+// byteCost is the simulated time that reading one byte takes, a system call.
+const byteCost = 500 * time.Nanosecond
+
+// errInterrupted ends a read when the shell has been interrupted, or has ended.
+var errInterrupted = errors.New("interrupted")
 
 var errReadTimeout = errors.New("timed out")
 
 func (in *readInput) byte() (byte, error) {
 	var b [1]byte
 	for {
+		if in.sh.cost += byteCost; in.sh.cost >= stepQuantum {
+			in.sh.pay()
+			if in.sh.checkInterrupt() || !in.sh.p.Alive() {
+				return 0, errInterrupted
+			}
+			if !in.deadline.IsZero() && now().After(in.deadline) {
+				return 0, errReadTimeout
+			}
+		}
 		var n int
 		var err error
 		if p, ok := in.r.(*pipe.Reader); ok && !in.deadline.IsZero() {
@@ -148,7 +164,7 @@ func builtinRead(sh *Shell, args []string) int {
 		}
 		escaped = make([]bool, len(line))
 	} else {
-		in := &readInput{r: sh.reader(fd)}
+		in := &readInput{sh: sh, r: sh.reader(fd)}
 		if timeout > 0 {
 			in.deadline = now().Add(timeout)
 		}
@@ -344,7 +360,7 @@ func builtinMapfile(sh *Shell, args []string) int {
 	if old := sh.get(name); old != nil && originSet {
 		v = old.copy()
 	}
-	in := &readInput{r: sh.reader(fd)}
+	in := &readInput{sh: sh, r: sh.reader(fd)}
 	for i, n := 0, 0; count == 0 || n < count; i++ {
 		var line []byte
 		var err error
