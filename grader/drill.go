@@ -235,11 +235,17 @@ func (d *Drill) skip(p *front.Play, q question) (string, error) {
 	return fmt.Sprintf("It is now %s.\n", done.Date.UTC().Format("15:04:05")), nil
 }
 
+// looksOnly says that a command was one of the drill's own which leave the cluster as it is.
+func looksOnly(typed string) bool {
+	f := strings.Fields(typed)
+	return len(f) == 0 || f[0] == "drill" && (len(f) < 2 || f[1] != "skip")
+}
+
 func (d *Drill) undo(p *front.Play, _ question) (string, error) {
 	if !d.Interactive {
 		return "", errors.New("undo needs the prompt: a script cannot take itself back")
 	}
-	undone, err := p.Undo()
+	undone, err := p.Undo(looksOnly)
 	if err != nil {
 		return "", err
 	}

@@ -220,20 +220,15 @@ func (p *Play) Revive() error {
 	return p.start(b)
 }
 
-// Undo goes back to the state before the last command and tells which one that was.
-func (p *Play) Undo() (string, error) {
+// Undo goes back to the state before the last command and tells which one that was. Commands that only look, as passive
+// tells, do not count.
+func (p *Play) Undo(passive func(typed string) bool) (string, error) {
 	if p.Session == nil {
 		return "", errors.New("there is no session, so nothing can be undone")
 	}
-	to, ok := p.Session.Before()
+	to, undone, ok := p.Session.Before(passive)
 	if !ok {
 		return "", errors.New("nothing to undo: the session is at its beginning")
-	}
-	undone := ""
-	for _, r := range p.Session.Records() {
-		if r.Kind == session.Command && r.Parent == to {
-			undone = r.Typed
-		}
 	}
 	return undone, p.GoTo(to)
 }

@@ -292,21 +292,23 @@ func (s *Session) body(at, size int64) (r Record, err error) {
 	return r, err
 }
 
-// Before is the record whose state a step back from the current one leads to: that of the last command's parent. There is
-// none after the boot.
-func (s *Session) Before() (int, bool) {
+// Before is the record whose state a step back from the current one leads to, that of the last command's parent, and what
+// was typed in between. Commands that only look, as passive tells, are stepped over. There is none after the boot.
+func (s *Session) Before(passive func(typed string) bool) (seq int, typed string, ok bool) {
 	n := s.head()
 	for n >= 0 {
 		r := s.records[n]
 		switch r.Kind {
 		case Command:
-			return r.Parent, true
+			if !passive(r.Typed) {
+				return r.Parent, r.Typed, true
+			}
 		case Boot:
-			return 0, false
+			return 0, "", false
 		}
 		n = r.Parent
 	}
-	return 0, false
+	return 0, "", false
 }
 
 // Undo records that the world went back to the state after seq.

@@ -54,7 +54,7 @@ func TestStateFollowsFromTheRecords(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"a": "2", "c": "3"}, state(t, s)); d != "" {
 		t.Error(d)
 	}
-	back, ok := s.Before()
+	back, _, ok := s.Before(none)
 	if !ok || s.Undo(back) != nil {
 		t.Fatal("no way back")
 	}
@@ -66,7 +66,7 @@ func TestStateFollowsFromTheRecords(t *testing.T) {
 		t.Error("a command after an undo", d)
 	}
 	for range 2 {
-		back, ok = s.Before()
+		back, _, ok = s.Before(none)
 		if !ok || s.Undo(back) != nil {
 			t.Fatal("no way back")
 		}
@@ -74,7 +74,7 @@ func TestStateFollowsFromTheRecords(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"a": "1", "b": "1"}, state(t, s)); d != "" {
 		t.Error("back at the boot", d)
 	}
-	if _, ok := s.Before(); ok {
+	if _, _, ok := s.Before(none); ok {
 		t.Error("there is a way back behind the boot")
 	}
 }
@@ -151,4 +151,27 @@ func TestOneAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
+}
+
+func none(string) bool { return false }
+
+// What only looks is stepped over on the way back.
+func TestBeforePassive(t *testing.T) {
+	s, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, r := range []Record{{Kind: Boot}, {Kind: Command, Typed: "rm f"}, {Kind: Command, Typed: "look"}, {Kind: Note}, {Kind: Command, Typed: "look"}} {
+		if err := s.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seq, typed, ok := s.Before(func(s string) bool { return s == "look" })
+	if seq != 0 || typed != "rm f" || !ok {
+		t.Errorf("got %d, %q, %v", seq, typed, ok)
+	}
+	if seq, typed, _ := s.Before(none); seq != 3 || typed != "look" {
+		t.Errorf("got %d, %q", seq, typed)
+	}
 }
