@@ -61,7 +61,7 @@ func (d *private) useNetwork(c *rest.Config) error {
 	for _, f := range []*string{&c.CAFile, &c.CertFile, &c.KeyFile, &c.BearerTokenFile} {
 		*f = d.plain(*f)
 	}
-	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return namedAgent{d.p, withoutAnnouncements(d.p, rt)} })
+	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return namedAgent{d.p, withoutAnnouncements(d.p, distinctEvents{rt})} })
 	return apiclient.ConfigureREST(d.p, c)
 }
 
