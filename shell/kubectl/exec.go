@@ -2,15 +2,19 @@ package kubectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
+	utilexec "k8s.io/client-go/util/exec"
 	"k8s.io/kubectl/pkg/cmd/attach"
 	"k8s.io/kubectl/pkg/cmd/exec"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -22,15 +26,13 @@ import (
 // terminal; without one on the simulated side its own code runs unchanged.
 func (i *invocation) replaceExec() {
 	x := i.find("exec")
-	plainExec := x.Run
 	x.Run = func(c *cobra.Command, args []string) {
-		if !i.wantsTTY(c) {
-			plainExec(c, args)
-			return
-		}
-		o := &exec.ExecOptions{StreamOptions: exec.StreamOptions{IOStreams: i.streams, Stdin: true, Quiet: boolFlag(c, "quiet"), ContainerName: stringFlag(c, "container")}}
+		o := &exec.ExecOptions{StreamOptions: exec.StreamOptions{IOStreams: i.streams, Stdin: boolFlag(c, "stdin"), TTY: boolFlag(c, "tty"), Quiet: boolFlag(c, "quiet"), ContainerName: stringFlag(c, "container")}}
 		o.FilenameOptions.Filenames, _ = c.Flags().GetStringSlice("filename")
-		o.Executor = ttySession{i}
+		o.Executor = translated{&exec.DefaultRemoteExecutor{}}
+		if i.wantsTTY(c) {
+			o.TTY, o.Executor = false, translated{ttySession{i}}
+		}
 		cmdutil.CheckErr(o.Complete(i.f, c, args, c.ArgsLenAtDash()))
 		cmdutil.CheckErr(o.Validate())
 		cmdutil.CheckErr(o.Run())
@@ -58,6 +60,32 @@ func (i *invocation) replaceExec() {
 		cmdutil.CheckErr(o.Validate())
 		cmdutil.CheckErr(o.Run())
 	}
+}
+
+// translated tells the failures of the kubelet's side as they come over a WebSocket: there the API server translates the
+// stream to the kubelet, and reports what fails beyond it as an internal error (apiserver/pkg/util/proxy.StreamTranslatorHandler).
+// Here the stream goes through untranslated.
+type translated struct{ exec.RemoteExecutor }
+
+func (t translated) Execute(u *url.URL, c *rest.Config, stdin io.Reader, stdout, stderr io.Writer, tty bool, q remotecommand.TerminalSizeQueue) error {
+	return internal(t.RemoteExecutor.Execute(u, c, stdin, stdout, stderr, tty, q))
+}
+
+func (t translated) ExecuteWithContext(ctx context.Context, u *url.URL, c *rest.Config, stdin io.Reader, stdout, stderr io.Writer, tty bool, q remotecommand.TerminalSizeQueue) error {
+	return internal(t.RemoteExecutor.ExecuteWithContext(ctx, u, c, stdin, stdout, stderr, tty, q))
+}
+
+// internal wraps an error that is neither the command's status nor an answer of the API server itself.
+func internal(err error) error {
+	var status apierrors.APIStatus
+	var code utilexec.ExitError
+	switch {
+	case err == nil || errors.As(err, &status) || errors.As(err, &code):
+		return err
+	case strings.HasPrefix(err.Error(), "unable to upgrade connection: "), strings.HasPrefix(err.Error(), "Internal error occurred: "):
+		return fmt.Errorf("Internal error occurred: %w", err) //nolint:staticcheck // upstream's words
+	}
+	return err
 }
 
 func (i *invocation) wantsTTY(c *cobra.Command) bool {

@@ -73,7 +73,7 @@ var pathFlags = map[string]pathFlag{
 	"output":                templateFile,
 	"output-directory":      outputDirectory,
 	"kubeconfig":            func(i *invocation, v string) string { return i.explicitKubeconfig(v) },
-	"cache-dir":             func(*invocation, string) string { return noCache },
+	"cache-dir":             func(i *invocation, v string) string { i.typedCacheDir = v; return noCache },
 	"profile":               func(_ *invocation, v string) string { return v },
 }
 

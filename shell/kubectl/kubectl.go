@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	_ "ckadrill/shell/kubectl/english" // before the packages above
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
 )
@@ -35,7 +36,9 @@ type invocation struct {
 	f       cmdutil.Factory
 	root    *cobra.Command
 	level   int // -v
-	warned  warnings
+	// typedCacheDir is the value of --cache-dir.
+	typedCacheDir string
+	warned        warnings
 
 	mu         sync.Mutex
 	transports map[string]*network.Transport
@@ -93,6 +96,7 @@ func (i *invocation) build() {
 	cache, config := noCache, i.kubeconfig()
 	i.flags.CacheDir, i.flags.KubeConfig = &cache, &config
 	i.flags.WrapConfigFn = i.wrapConfig
+	i.cacheDiscovery()
 	args := i.p.Argv
 	if len(args) > 0 {
 		args = append([]string{"kubectl"}, args[1:]...)

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"fmt"
+	"maps"
 	"sort"
 	"time"
 
@@ -28,7 +29,11 @@ func wrapLogs() {
 			return upstream(g, object, options, timeout, allContainers)
 		}
 		pod, isPod := object.(*corev1.Pod)
-		if _, isList := object.(*corev1.PodList); !isPod && !isList {
+		list, isList := object.(*corev1.PodList)
+		if isList && opts.Container == "" {
+			return logsOfList(p, upstream, g, list, opts, timeout)
+		}
+		if !isPod && !isList {
 			chosen, err := choosePod(p, g, object, timeout)
 			if err != nil {
 				return nil, err
@@ -42,6 +47,23 @@ func wrapLogs() {
 		}
 		return upstream(g, object, options, timeout, allContainers)
 	}
+}
+
+// logsOfList asks for the logs of each Pod's default container, as upstream does for the Pods of a selector.
+func logsOfList(p *kernel.Process, upstream polymorphichelpers.LogsForObjectFunc, g genericclioptions.RESTClientGetter, list *corev1.PodList, opts *corev1.PodLogOptions, timeout time.Duration) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+	all := map[corev1.ObjectReference]rest.ResponseWrapper{}
+	for n := range list.Items {
+		pod, o := &list.Items[n], opts.DeepCopy()
+		if len(pod.Spec.Containers) > 0 {
+			o.Container = chooseContainer(p, pod)
+		}
+		m, err := upstream(g, pod, o, timeout, false)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, m)
+	}
+	return all, nil
 }
 
 // choosePod picks the Pod of a controller or Service.

@@ -39,6 +39,9 @@ func (i *invocation) wrapConfig(c *rest.Config) *rest.Config {
 	if !strings.Contains(c.Host, "://") && (c.Insecure || len(c.CAData)+len(c.CertData) > 0) {
 		c.Host = "https://" + c.Host
 	}
+	if c.UserAgent == "" { // client-go would take the host process's name, of which the API server makes a field manager's
+		c.UserAgent = "kubectl/" + versionOf(i.p) + " (linux/amd64) kubernetes/" + strings.Repeat("0", 7)
+	}
 	// The transport has the certificates; client-go would parse them again for each of its clients.
 	c.TLSClientConfig = rest.TLSClientConfig{}
 	c.Transport, c.WarningHandler = t, i.warned

@@ -42,7 +42,8 @@ var tame = sync.OnceFunc(func() {
 	wrapLogs()
 })
 
-// noCache is a directory that can't be made, so kubectl keeps what it discovers in memory, as with an empty cache.
+// noCache is a directory that can't be made, so upstream keeps nothing on the host: what is discovered is
+// kept by [cachedDiscovery].
 const noCache = "/dev/null/ckadrill"
 
 // fatal prints an error as upstream does and ends the process of the calling goroutine.
