@@ -323,6 +323,9 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 		return err
 	}
 	set("volumePluginMgr", plugins)
+	if api != nil {
+		initializeCSINode(p, plugins.Host)
+	}
 	set("pluginManager", noPlugins{p})
 	pace := volumes.NewPace(idleVolumeLoop)
 	vm := volumemanager.NewVolumeManager(kc.EnableControllerAttachDetach, n.name, pace.Pods(n.pods), n.workers, api, plugins, mounter, utils,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"google.golang.org/grpc/status"
 	"k8s.io/client-go/tools/remotecommand"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	utilexec "k8s.io/utils/exec"
@@ -50,6 +51,14 @@ func (s containerdStreams) ExecInContainer(ctx context.Context, id string, cmd [
 	if err == nil && code != 0 {
 		return utilexec.CodeExitError{Err: errExit, Code: code}
 	}
+	return streamed(err)
+}
+
+// streamed is an error as containerd's streaming server tells it: it answers over HTTP, without the status of gRPC.
+func streamed(err error) error {
+	if st, ok := status.FromError(err); ok && err != nil {
+		return errors.New(st.Message())
+	}
 	return err
 }
 
@@ -64,7 +73,7 @@ func (s containerdStreams) AttachContainer(ctx context.Context, id string, in io
 	if errOut != nil {
 		e = errOut
 	}
-	return s.c.AttachContainer(ctx, id, in, o, e, tty, sizes(ctx, resize))
+	return streamed(s.c.AttachContainer(ctx, id, in, o, e, tty, sizes(ctx, resize)))
 }
 
 // PortForward implements streamer.
