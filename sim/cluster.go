@@ -16,6 +16,7 @@ import (
 	"ckadrill/sim/machine"
 	"ckadrill/sim/network"
 	"ckadrill/sim/runtime"
+	"ckadrill/sim/runtime/registry"
 	"ckadrill/sim/userland"
 )
 
@@ -63,7 +64,7 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 			return nil, fmt.Errorf("machine %s: %w", m.Name, err)
 		}
 		c.connect(x, netip.PrefixFrom(m.Address, gateway.Bits()))
-		runtime.New(x, runtime.Options{Version: containerdVersion(spec)})
+		runtime.New(x, containerd(spec))
 		kubelet.Install(x.Host())
 		c.machines = append(c.machines, x)
 	}
@@ -71,12 +72,12 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 	return c, nil
 }
 
-// containerdVersion is the release that a cluster's machines have.
-func containerdVersion(spec kubeadm.Cluster) string {
-	if spec.Version == "v1.35.4" { // the recordings were made with it
-		return "v2.2.9"
+// containerd is what a cluster's machines run, and the registries that they pull from.
+func containerd(spec kubeadm.Cluster) runtime.Options {
+	if spec.Version == "v1.35.4" { // as the recordings were made
+		return runtime.Options{Version: "v2.2.9", Registries: registry.StandIns()}
 	}
-	return "v2.4.1"
+	return runtime.Options{Version: "v2.4.1"}
 }
 
 // connect plugs a machine into the network.

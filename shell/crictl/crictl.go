@@ -20,8 +20,28 @@ import (
 	"ckadrill/sim/runtime"
 )
 
-// version is the release of cri-tools whose commands these are.
-const version = "1.35.0"
+// defaultVersion is the release of cri-tools whose commands these are.
+const defaultVersion = "1.35.0"
+
+// versionOf reads from the executable which release it says that it is.
+func versionOf(p *kernel.Process) string {
+	if len(p.Argv) == 0 {
+		return defaultVersion
+	}
+	name, err := kernel.LookPath(p.Files, p.Dir(), p.Getenv("PATH"), p.Argv[0])
+	if err != nil {
+		return defaultVersion
+	}
+	b, err := p.Files.ReadFile(name)
+	if err != nil {
+		return defaultVersion
+	}
+	_, rest, _ := strings.Cut(string(b), "\n")
+	if v, ok := strings.CutPrefix(strings.TrimSpace(rest), "version v"); ok {
+		return v
+	}
+	return defaultVersion
+}
 
 var defaultEndpoints = []string{"unix:///run/containerd/containerd.sock", "unix:///run/crio/crio.sock", "unix:///var/run/cri-dockerd.sock"}
 
@@ -110,7 +130,7 @@ func quote(s string) string {
 // app assembles the command line. The library's own outlets to the host are all replaced.
 func (t *tool) app() *cli.App {
 	app := &cli.App{
-		Name: "crictl", HelpName: "crictl", Usage: "client for CRI", Version: version,
+		Name: "crictl", HelpName: "crictl", Usage: "client for CRI", Version: versionOf(t.p),
 		Reader: t.p.Stdin, Writer: t.p.Stdout, ErrWriter: t.p.Stderr,
 		Commands:       t.commands(),
 		Before:         t.before,

@@ -46,7 +46,7 @@ func packageFiles(c Cluster, m Machine) *Tree {
 	if m.Role == Plain {
 		return t
 	}
-	kubernetesPackages(t, v)
+	kubernetesPackages(t, c, m, v)
 	containerdPackage(t, c)
 	if m.Role == ControlPlane {
 		for _, p := range []string{"etcdctl", "etcdutl"} {
@@ -64,15 +64,18 @@ func packageFiles(c Cluster, m Machine) *Tree {
 }
 
 // kubernetesPackages are the packages kubelet, kubeadm, cri-tools and kubernetes-cni. The kubelet's postinst enables its unit.
-func kubernetesPackages(t *Tree, version string) {
-	for _, p := range []string{"kubelet", "kubeadm", "crictl"} {
+func kubernetesPackages(t *Tree, c Cluster, m Machine, version string) {
+	for _, p := range []string{"kubelet", "kubeadm"} {
 		t.Write("/usr/bin/"+p, 0o755, executable(p, version))
 	}
+	t.Write("/usr/bin/crictl", 0o755, executable("crictl", c.criTools()))
 	for _, p := range cniPlugins {
 		t.Write("/opt/cni/bin/"+p, 0o755, kernel.Executable(p))
 	}
 	t.Dir("/etc/kubernetes", 0o755)
-	t.Dir("/etc/kubernetes/manifests", 0o755)
+	if !c.Unpackaged || m.Role == ControlPlane {
+		t.Dir("/etc/kubernetes/manifests", 0o755)
+	}
 	t.Dir(kubeletDir, 0o755)
 	t.Write(unitDir+"/kubelet.service", 0o644, packaged("kubelet.service"))
 	t.Write(unitDir+"/kubelet.service.d/10-kubeadm.conf", 0o644, packaged("10-kubeadm.conf"))
@@ -101,7 +104,7 @@ func bridgeConfig(cidr netip.Prefix) []byte {
 		CNIVersion string   `json:"cniVersion"`
 		Name       string   `json:"name"`
 		Plugins    []object `json:"plugins"`
-	}{"1.0.0", "bridge", []object{
+	}{"1.0.0", "cbr0", []object{
 		{
 			"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
 			"ipam": object{

@@ -45,8 +45,20 @@ type Cluster struct {
 	// AllowCgroupV1 sets the kubelet's failCgroupV1 to false.
 	AllowCgroupV1 bool
 	// Token is the bootstrap token of kubeadm init, "" draws one from the world's randomness.
-	Token    string
+	Token string
+	// Unpackaged says that the programs were copied, not installed from the deb packages: those would also bring an empty
+	// directory for static Pods to every node.
+	Unpackaged bool
+	// CRITools is the release of crictl, that of the packages if empty.
+	CRITools string
 	Machines []Machine
+}
+
+func (c Cluster) criTools() string {
+	if c.CRITools != "" {
+		return c.CRITools
+	}
+	return "v1.35.0"
 }
 
 // Machine describes one machine of a cluster.

@@ -84,7 +84,7 @@ func Recorded() kubeadm.Cluster {
 	const version = "v1.35.4"
 	work := []string{"docker.io/library/busybox:1.36", "docker.io/library/nginx:1.27"}
 	c := kubeadm.Cluster{
-		Version: version, CNI: kubeadm.Bridge, CgroupDriver: "cgroupfs", AllowCgroupV1: true,
+		Version: version, CNI: kubeadm.Bridge, CgroupDriver: "cgroupfs", AllowCgroupV1: true, Unpackaged: true, CRITools: "v1.34.0",
 		PodCIDR: netip.MustParsePrefix("10.244.0.0/16"), ServiceCIDR: netip.MustParsePrefix("10.96.0.0/12"),
 		Machines: []kubeadm.Machine{
 			machine(0, kubeadm.ControlPlane, "cka-cp1", append(controlPlaneImages(version), work...)),
