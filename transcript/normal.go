@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ func Normalise(command, text string) []Line {
 const (
 	groupEvents = "events"
 	groupRows   = "rows of "
+	groupDrain  = "drain"
 )
 
 var (
@@ -43,10 +45,15 @@ var (
 	node        = regexp.MustCompile(`\bcka-w[12]\b`)
 	pemBegin    = regexp.MustCompile(`^(\s*)-----BEGIN ([A-Z ]+)-----$`)
 	pemEnd      = regexp.MustCompile(`-----END [A-Z ]+-----$`)
-	progress    = regexp.MustCompile(`^Waiting for .* rollout to finish: `)
-	rule3       = regexp.MustCompile(`-{3,}`)
-	onlyDashes  = regexp.MustCompile(`^[- ]+$`)
-	blanks      = regexp.MustCompile(`  +`)
+	// eventRow is a row of a table of events whose head is cut off.
+	eventRow = regexp.MustCompile(`^(?:\s+(?:Normal|Warning) +[A-Z]\w+ +AGE |AGE +(?:Normal|Warning) )`)
+	eventAge = regexp.MustCompile(`\b\d+[smhd]\w*`)
+	// drains are what kubectl drain says of Pods: it evicts them at the same time.
+	drains     = regexp.MustCompile(`^(?:evicting pod |pod/\S+ (?:evicted|deleted)|cannot delete |error when evicting pod)`)
+	progress   = regexp.MustCompile(`^Waiting for .* rollout to finish: `)
+	rule3      = regexp.MustCompile(`-{3,}`)
+	onlyDashes = regexp.MustCompile(`^[- ]+$`)
+	blanks     = regexp.MustCompile(`  +`)
 )
 
 type normaliser struct {
@@ -99,6 +106,12 @@ func (n *normaliser) add(raw string) {
 		}
 	}
 	l.Text = n.text(text)
+	switch {
+	case l.Group == "" && eventRow.MatchString(l.Text):
+		l.Group, l.Age = groupEvents, ageOf(eventAge.FindString(raw))
+	case drains.MatchString(l.Text):
+		l.Group = groupDrain
+	}
 	if progress.MatchString(l.Text) { // how many of them are seen is a matter of time
 		if k := len(n.lines); k > 0 && n.lines[k-1].Text == l.Text {
 			return
@@ -108,6 +121,19 @@ func (n *normaliser) add(raw string) {
 }
 
 func (n *normaliser) put(l Line) { n.lines = append(n.lines, l) }
+
+// unordered are lists of reasons that upstream takes from a map, in no order.
+var unordered = regexp.MustCompile(`(is forbidden: |due to error: )\[(.*)\]`)
+
+// sortReasons puts them into one.
+func sortReasons(s string) string {
+	return unordered.ReplaceAllStringFunc(s, func(m string) string {
+		head, list, _ := strings.Cut(strings.TrimSuffix(m, "]"), "[")
+		l := strings.Split(list, ", ")
+		slices.Sort(l)
+		return head + "[" + strings.Join(l, ", ") + "]"
+	})
+}
 
 func apply(l []rule, s string) string {
 	for _, r := range l {
@@ -121,7 +147,7 @@ func (n *normaliser) text(s string) string {
 	if n.nodes {
 		s = apply(ofNodes, s)
 	}
-	s = apply(everywhere, s)
+	s = sortReasons(apply(everywhere, s))
 	if n.chosen {
 		s = node.ReplaceAllString(s, "NODE")
 	}

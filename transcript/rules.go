@@ -30,6 +30,7 @@ var everywhere = rules(
 	// dates
 	`\b([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ `, `${1}DATE PID `,
 	`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?(?: UTC)?(?: m=\+[\d.]+)?`, `DATE`,
+	`^([-dlcbps][-rwxsStT]{9}\+? +\d+ +\S+ +\S+ +\d+ )`+months+` [ \d]\d +(?:\d\d:\d\d|\d{4}) `, `${1}DATE `,
 	`\b`+days+`, \d\d `+months+` \d{4} `+clock+` [+-]\d{4}`, `DATE`,
 	`\b`+months+` \d\d, \d{4} `+clock+` UTC`, `DATE`,
 	`\b(?:`+days+` )?`+months+` [ \d]\d `+clock+`(?: UTC)? \d{4}(?: GMT)?`, `DATE`,
@@ -42,8 +43,17 @@ var everywhere = rules(
 	`\b(timeElapsed|elapsed|duration|latency)="[\d.]+(?:m|µ|n)?s"`, `$1="TIME"`,
 	`\bmilliseconds=\d+`, `milliseconds=N`,
 	`^(\s*"?(?:Duration|renewTime|acquireTime)"?: +)`+duration+`$`, `${1}TIME`,
+	`("took":|"took": )"[\d.]+[a-zµ]*s?"`, `$1"TIME"`,
+	`^(\s+(?:Normal|Warning) +[A-Z]\w+ +)`+duration+`(?: \(x\d+ over `+duration+`\))?( +[a-z])`, `${1}AGE$2`, // an event's row whose table's head is cut off
+	`^`+duration+`(?: \(x\d+ over `+duration+`\))?( +(?:Normal|Warning) +[A-Z])`, `AGE$1`,
 	// identities
-	`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`, `UID`,
+	`\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b`, `MAC`,
+	`\bveth[0-9a-f]{8}\b`, `vethID`,
+	`\b0x[0-9a-f]{6,}\b`, `POINTER`,
+	`("pid": |/proc/)\d+\b`, `${1}PID`,
+	`(/containers/[a-z0-9-]+/)[0-9a-f]{8}\b`, `${1}ID`,
+	`\b(sed)[A-Za-z0-9]{6}\b`, `${1}XXXXXX`,
+	`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`, `UID`,
 	`("?resourceVersion"?: ?"?|Resource Version: +)\d+`, `${1}N`,
 	`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)?`, `TOKEN`,
 	`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`, `BOOTSTRAPTOKEN`,
@@ -70,6 +80,7 @@ var everywhere = rules(
 	// the node that the scheduler chose
 	`(Successfully assigned \S+ to )cka-w[12]\b`, `${1}NODE`,
 	`("?nodeName"?: ?"?)cka-w[12]\b`, `${1}NODE`,
+	`(kubelet, )cka-w[12]\b`, `${1}NODE`,
 	`^(\s*Node: +)cka-w[12]/`, `${1}NODE/`,
 	// the host
 	`^(\s*"?(?:Kernel Version|OS Image|Machine ID|System UUID|Boot ID|kernelVersion|osImage|machineID|systemUUID|bootID)"?: +).*`, `${1}HOST`,
