@@ -56,6 +56,16 @@ func (t *typing) ReadLine(_ string, c kernel.Completer) (string, error) {
 	return "", io.EOF
 }
 
+// ReadMore is what [kernel.ReadMore] calls.
+func (t *typing) ReadMore(string, kernel.Completer) (string, error) {
+	if outermost := t.nest.Outermost(); outermost != nil {
+		if line, ok := outermost.TakeLine(); ok {
+			return line, nil
+		}
+	}
+	return "", io.EOF
+}
+
 func (t *typing) ReadPassword(string) (string, error)           { return "", io.EOF }
 func (t *typing) Read([]byte) (int, error)                      { return 0, io.EOF }
 func (t *typing) Write(b []byte) (int, error)                   { return t.out.Write(b) }

@@ -24,6 +24,9 @@ const outputLimit = 256 << 20
 // limit is stopped, with status 124; what it did until then is kept. In a session the shells that it opens inside of its
 // own and does not leave stay open, and the next script is the innermost's.
 func Batch(p *front.Play, script string, stdin []byte, stdout, stderr io.Writer) (int, error) {
+	if err := p.Begin(script); err != nil {
+		return 1, err
+	}
 	h := &terminal.Batch{Stdout: stdout, Stderr: stderr, Limit: outputLimit}
 	running, err := p.Worker().Start(wire.Run{Shell: MainShell, Script: script, Stdin: stdin, Limit: p.Limit, Stay: p.Session != nil && len(stdin) == 0}, h)
 	if err != nil {
@@ -76,6 +79,11 @@ func once(p *front.Play, t *terminal.Terminal) (exit int, again bool, err error)
 		}
 		return nil
 	}
+	t.OnTyped = func(text string) {
+		if err := p.Begin(text); err != nil {
+			p.Say("%v", err)
+		}
+	}
 	columns, rows := t.Size()
 	running, err := w.Start(wire.Run{Shell: MainShell, Interactive: true, TTY: true, Columns: columns, Rows: rows}, t)
 	if err != nil {
@@ -97,7 +105,11 @@ func once(p *front.Play, t *terminal.Terminal) (exit int, again bool, err error)
 			return 0, false, nil
 		}
 		lost := t.Unfinished()
-		p.Say("%v\nThe cluster goes on from the state before %q.", err, strings.TrimSpace(lost.Typed))
+		goesOn := "The cluster goes on from the state after the last command."
+		if strings.TrimSpace(lost.Typed) != "" {
+			goesOn = fmt.Sprintf("%q had not finished; the cluster goes on from the state before it.", front.FirstLine(lost.Typed))
+		}
+		p.Say("%v\n%s", err, goesOn)
 		return 0, true, p.Revive()
 	}
 	last := t.Unfinished()

@@ -86,6 +86,14 @@ func (t *pty) ReadLine(prompt string, c kernel.Completer) (string, error) {
 	return t.t.ReadLine(prompt, c)
 }
 
+// ReadMore is what [kernel.ReadMore] calls.
+func (t *pty) ReadMore(prompt string, c kernel.Completer) (string, error) {
+	if t.gone() {
+		return "", io.EOF
+	}
+	return kernel.ReadMore(t.t, prompt, c)
+}
+
 func (t *pty) ReadPassword(prompt string) (string, error) {
 	if t.gone() {
 		return "", io.EOF

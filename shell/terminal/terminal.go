@@ -25,11 +25,14 @@ type Terminal struct {
 	cancel func() error
 	// Decorate may put something before a shell's prompt, such as an exam's clock.
 	Decorate func(prompt string) string
+	// OnTyped is told when a command was typed, before it begins.
+	OnTyped func(text string)
 	// OnCommand is told when a shell asks for its next command: the one before it has finished. An error ends the asking
 	// with it, as Ctrl-D would.
 	OnCommand func(finished Command, a *wire.Ask) error
 
 	mu      sync.Mutex
+	reading *reading
 	current Command
 	partial []byte // output after the last newline, which readline must not overwrite
 }
@@ -129,7 +132,7 @@ func (t *Terminal) line(w *front.Worker, a *wire.Ask) wire.Answer {
 	}
 	prompt := a.Prompt
 	t.mu.Lock()
-	if !a.Command && prompt == "" {
+	if !a.Command && !a.More && prompt == "" {
 		// a remote shell wrote its prompt as output: readline shows it again when it redraws the line
 		prompt = string(t.partial)
 	}
@@ -140,7 +143,7 @@ func (t *Terminal) line(w *front.Worker, a *wire.Ask) wire.Answer {
 	}
 	cfg := t.rl.Config.Clone()
 	cfg.AutoComplete = nil
-	if a.Command {
+	if a.Command || a.More {
 		cfg.AutoComplete = completer{w, a.ID}
 	}
 	t.rl.SetConfig(cfg)
@@ -150,17 +153,60 @@ func (t *Terminal) line(w *front.Worker, a *wire.Ask) wire.Answer {
 		prompt = prompt[i+1:]
 	}
 	t.rl.SetPrompt(prompt)
-	text, err := t.rl.Readline()
-	if err == nil && a.Command && strings.TrimSpace(text) != "" {
+	text, err := t.read(w)
+	if err != nil || !a.Command && !a.More {
+		return answer(text, err)
+	}
+	if strings.TrimSpace(text) != "" {
 		t.rl.SaveHistory(text)
 	}
-	if a.Command && err == nil {
-		t.mu.Lock()
+	t.mu.Lock()
+	if a.More {
+		t.current.Typed += "\n" + text
+	} else {
 		t.current = Command{Typed: text}
-		t.mu.Unlock()
+	}
+	t.mu.Unlock()
+	if a.Command && t.OnTyped != nil && strings.TrimSpace(text) != "" {
+		t.OnTyped(text)
 	}
 	return answer(text, err)
 }
+
+// reading is a line that the user is typing.
+type reading struct {
+	done chan struct{}
+	text string
+	err  error
+}
+
+// read returns the next line that is typed. When the worker that asks for it dies, the next one gets what is being typed.
+func (t *Terminal) read(w *front.Worker) (string, error) {
+	t.mu.Lock()
+	r := t.reading
+	if r != nil {
+		t.rl.Refresh()
+	} else {
+		r = &reading{done: make(chan struct{})}
+		t.reading = r
+		go func() {
+			text, err := t.rl.Readline()
+			t.mu.Lock()
+			r.text, r.err, t.reading = text, err, nil
+			t.mu.Unlock()
+			close(r.done)
+		}()
+	}
+	t.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.text, r.err
+	case <-w.Dead():
+		return "", errGone
+	}
+}
+
+var errGone = errors.New("who asked is gone")
 
 func answer(text string, err error) wire.Answer {
 	switch {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,6 +48,13 @@ func (p *Play) Open() error {
 	if p.Session != nil && !p.Session.Empty() {
 		if p.Session.Recovered != "" {
 			p.Say("%s", p.Session.Recovered)
+		}
+		typed, lost, err := p.Session.Unfinished()
+		if err != nil {
+			return err
+		}
+		if lost {
+			p.Say("%q had not finished when ckadrill ended; the cluster goes on from the state before it", FirstLine(typed))
 		}
 		parts, err := p.Session.State()
 		if err != nil {
@@ -200,6 +208,20 @@ func (p *Play) State() kernel.Parts {
 	}
 	maps.Copy(c, p.parts)
 	return c
+}
+
+// Begin notes in the session that something was typed, so that its loss can be told if it never finishes.
+func (p *Play) Begin(typed string) error {
+	return p.record(session.Record{Kind: session.Begin, Typed: typed})
+}
+
+// FirstLine is a command as a message names it.
+func FirstLine(typed string) string {
+	line, rest, _ := strings.Cut(strings.TrimSpace(typed), "\n")
+	if rest != "" {
+		line += " ..."
+	}
+	return line
 }
 
 // Step keeps what a finished command changed: in memory, and on disk before it returns.

@@ -18,6 +18,16 @@ type Completion struct {
 // Completer proposes how a line that the user is typing could go on. It runs in the world, as a program would.
 type Completer func(line string, cursor int) []Completion
 
+// ReadMore is [Terminal.ReadLine] for a line that goes on with the command in the lines before it.
+func ReadMore(t Terminal, prompt string, c Completer) (string, error) {
+	if m, ok := t.(interface {
+		ReadMore(prompt string, c Completer) (string, error)
+	}); ok {
+		return m.ReadMore(prompt, c)
+	}
+	return t.ReadLine(prompt, c)
+}
+
 // Terminal is a process's controlling terminal. The user sits at its other end, outside the world.
 type Terminal interface {
 	io.Reader // lines as typed, without a prompt

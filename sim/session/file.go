@@ -311,6 +311,23 @@ func (s *Session) Before(passive func(typed string) bool) (seq int, typed string
 	return 0, "", false
 }
 
+// Unfinished is what was typed last, if it had not finished when the session was left: nothing of it was kept. It is told
+// once.
+func (s *Session) Unfinished() (typed string, ok bool, err error) {
+	for i := len(s.records) - 1; i >= 0; i-- {
+		switch r := s.records[i]; {
+		case r.Kind == Begin:
+			return r.Typed, true, s.Append(Record{Kind: Note, Meta: map[string]string{unfinished: r.Typed}, Wall: now(), Date: r.Date})
+		case r.Kind != Note || r.Meta[unfinished] != "":
+			return "", false, nil
+		}
+	}
+	return "", false, nil
+}
+
+// unfinished is the key of the note that a command was lost.
+const unfinished = "unfinished"
+
 // Undo records that the world went back to the state after seq.
 func (s *Session) Undo(seq int) error {
 	if seq < 0 || seq >= len(s.records) {

@@ -12,6 +12,7 @@ type Kind string
 // Kinds of records.
 const (
 	Boot    Kind = "boot"    // a world began
+	Begin   Kind = "begin"   // something was typed; a command follows when it has finished
 	Command Kind = "command" // something was typed and has finished
 	Undo    Kind = "undo"    // the world went back to the state after the record Parent
 	Note    Kind = "note"    // something beside the world: a check's result, a flagged task

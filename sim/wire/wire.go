@@ -152,7 +152,9 @@ type Ask struct {
 	Content []byte
 	// Command is set when the line is a shell's next command. Delta is then what has changed since the last report, and
 	// Date the simulated date: the command before it has finished.
-	Command  bool
+	Command bool
+	// More is set when the line goes on with the command that was typed before.
+	More     bool
 	LastLine string
 	LastExit int
 	Date     time.Time

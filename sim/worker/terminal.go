@@ -57,6 +57,12 @@ func (t *terminal) ReadLine(prompt string, c kernel.Completer) (string, error) {
 	return string(ans.Text), err
 }
 
+// ReadMore is what [kernel.ReadMore] calls.
+func (t *terminal) ReadMore(prompt string, c kernel.Completer) (string, error) {
+	ans, err := t.ask(wire.Ask{Kind: wire.AskLine, Prompt: prompt, More: true}, c)
+	return string(ans.Text), err
+}
+
 func (t *terminal) ReadPassword(prompt string) (string, error) {
 	ans, err := t.ask(wire.Ask{Kind: wire.AskPassword, Prompt: prompt}, nil)
 	return string(ans.Text), err

@@ -85,8 +85,9 @@ func (sh *Shell) RunLine(text string) int {
 func (sh *Shell) readCommand() (string, error) {
 	prompt := sh.promptExpand(sh.getStr("PS1"))
 	var text string
+	read := sh.p.TTY.ReadLine
 	for {
-		line, err := sh.p.TTY.ReadLine(prompt, sh.Complete)
+		line, err := read(prompt, sh.Complete)
 		if err != nil {
 			if errors.Is(err, io.EOF) && text != "" {
 				sh.complain("syntax error: unexpected end of file")
@@ -115,6 +116,7 @@ func (sh *Shell) readCommand() (string, error) {
 			return "", kernel.ErrInterrupted
 		}
 		prompt = sh.promptExpand(sh.getStr("PS2"))
+		read = func(prompt string, c kernel.Completer) (string, error) { return kernel.ReadMore(sh.p.TTY, prompt, c) }
 	}
 }
 

@@ -156,6 +156,11 @@ type nestTerminal struct {
 // Nest is the nest that the terminal belongs to.
 func (t *nestTerminal) Nest() *Nest { return t.nest }
 
+// ReadMore is what [kernel.ReadMore] calls.
+func (t *nestTerminal) ReadMore(prompt string, c kernel.Completer) (string, error) {
+	return kernel.ReadMore(t.Terminal, prompt, c)
+}
+
 // NestOf is the nest that a terminal belongs to, nil if none. A terminal that stands for another one has a method Nest.
 func NestOf(t kernel.Terminal) *Nest {
 	if x, ok := t.(interface{ Nest() *Nest }); ok {
@@ -248,9 +253,9 @@ func (n *Nest) Suspend(status int) {
 	n.end(n.frames())
 	n.mu.Unlock()
 	mine := kernel.Current()
-	for i := len(processes) - 1; i >= 0; i-- {
-		if processes[i] != mine {
-			processes[i].Exit(status)
+	for _, p := range processes { // outermost first, so that none goes on when what it waits for ends
+		if p != mine {
+			p.Exit(status)
 		}
 	}
 	mine.Exit(status)
