@@ -15,7 +15,8 @@ import (
 )
 
 // All figures are of the whole program: the front is this process, its workers are processes of their own. With
-// CKADRILL_PROFILE=/some/prefix a worker of the benchmark writes what it does to prefix.cpu and what it holds to prefix.heap.
+// CKADRILL_PROFILE=/some/prefix a worker of the benchmark writes what it does to prefix.cpu.PID and what it
+// holds to prefix.heap.PID.
 
 // benchWorld opens a world as a user's command does.
 func benchWorld(b *testing.B, dir string) *front.Play {
@@ -80,7 +81,7 @@ const mib = 1 << 20
 
 // BenchmarkBoot is from nothing to the answer that a ready cluster gives to its first command.
 func BenchmarkBoot(b *testing.B) {
-	var wall, cpuTime, memory float64
+	var wall, cpuTime, memory, heap float64
 	for range b.N {
 		start := time.Now()
 		p := benchWorld(b, "")
@@ -89,11 +90,13 @@ func BenchmarkBoot(b *testing.B) {
 		u := used(b, p.Worker(), false)
 		cpuTime += u.CPU.Seconds()
 		memory += float64(u.Anonymous) / mib
+		heap += float64(used(b, p.Worker(), true).Heap) / mib
 		closeWorld(b, p)
 	}
 	perOp(b, wall, "wall-s")
 	perOp(b, cpuTime, "cpu-s")
 	perOp(b, memory, "RssAnon-MiB")
+	perOp(b, heap, "heap-MiB")
 }
 
 // BenchmarkThaw is a session that goes on, from the front's start to the answer of its first command.

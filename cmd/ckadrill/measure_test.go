@@ -22,7 +22,8 @@ import (
 
 const (
 	queryUsage = "test/usage"
-	// optionCPUProfile and optionHeapProfile are options of a boot: files for pprof's profiles.
+	// optionCPUProfile and optionHeapProfile are options of a boot: files for pprof's profiles, whose names end in the
+	// worker's process id.
 	optionCPUProfile  = "test/cpuprofile"
 	optionHeapProfile = "test/heapprofile"
 	// queryProfile ends the CPU profile and writes that of the heap.
@@ -39,7 +40,7 @@ type usage struct {
 
 func prepareMeasured(b *wire.Boot) error {
 	if name := b.Options[optionCPUProfile]; name != "" {
-		f, err := os.Create(name)
+		f, err := os.Create(fmt.Sprintf("%s.%d", name, os.Getpid()))
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func assembleMeasured(w *kernel.World, b *wire.Boot, thawed func()) (worker.Worl
 	c.Handle(queryProfile, func([]byte) ([]byte, error) {
 		pprof.StopCPUProfile()
 		if name := b.Options[optionHeapProfile]; name != "" {
-			f, err := os.Create(name)
+			f, err := os.Create(fmt.Sprintf("%s.%d", name, os.Getpid()))
 			if err != nil {
 				return nil, err
 			}

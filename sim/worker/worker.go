@@ -35,6 +35,7 @@ const warmUp = 6 * time.Second
 
 // Main serves the front over a pair of pipes. It does not return.
 func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
+	useHugePages()
 	conn := wire.NewConn(in, out)
 	box := newOutbox(conn)
 	fail := func(err error) {
