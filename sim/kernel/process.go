@@ -79,6 +79,7 @@ type Process struct {
 	memory   int64
 	cpu      time.Duration
 	pidns    *pidNamespace
+	execs    int
 }
 
 // ID is the process id in the machine's table.
@@ -360,10 +361,22 @@ func (p *Process) Comm() string {
 	return n[:min(len(n), 15)]
 }
 
+// maxExecs is how often a process can replace itself.
+const maxExecs = 1000
+
 // Exec makes the process what execve(2) would: it keeps its number, parent and signals' numbers, and takes argv, environment,
 // directory, files and streams of s. The caller then runs the new program and ends the process with its exit code.
+//
+// The old program's stack stays below the new one's, so a process that does nothing but replace itself ends after
+// [maxExecs] times.
 func (p *Process) Exec(s Spec) {
 	p.mu.Lock()
+	if p.execs++; p.execs > maxExecs {
+		p.mu.Unlock()
+		p.Errorf("ckadrill does not simulate a process that replaces itself more than %d times\n", maxExecs)
+		p.Exit(126)
+		return
+	}
 	p.Argv, p.Files, p.Stdin, p.Stdout, p.Stderr = s.Argv, s.Files, s.Stdin, stream{p, s.Stdout}, stream{p, s.Stderr}
 	p.env, p.dir = append([]string(nil), s.Env...), s.Dir
 	if len(s.Argv) > 0 {

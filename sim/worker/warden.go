@@ -43,7 +43,7 @@ const (
 	memoryLimit = 3 << 30
 	// commandMemory is how much of it may be in use before a user's command that computes is killed, as the kernel's
 	// out-of-memory killer would do.
-	commandMemory = memoryLimit / 2
+	commandMemory = 1 << 30
 )
 
 // look is called every wardPeriod.
@@ -82,7 +82,7 @@ func (w *warden) weigh() {
 	case w.collected > memoryLimit:
 		w.fail(fmt.Errorf("the simulation needed more than %d GiB of memory", memoryLimit>>30))
 	case w.collected > commandMemory:
-		w.stop(fmt.Sprintf("the simulation needed more than %.1f GiB of memory while it computed", float64(commandMemory)/(1<<30)), isCommand)
+		w.stop(fmt.Sprintf("the simulation needed more than %d GiB of memory while it computed", commandMemory>>30), isCommand)
 	}
 }
 

@@ -1,8 +1,11 @@
 package coreutils
 
 import (
+	"errors"
 	"strings"
+	"syscall"
 
+	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/libc"
 )
@@ -88,7 +91,10 @@ func yes(c *libc.Prog) int {
 	block := []byte(strings.Repeat(line, max(1, 8192/len(line))))
 	for c.Alive() {
 		if _, err := c.Stdout.Write(block); err != nil {
-			return 1
+			if errors.Is(err, syscall.EPIPE) || errors.Is(err, kernel.ErrDead) {
+				return 1
+			}
+			return c.Fail("standard output: %s", libc.Strerror(err))
 		}
 		// A reader that never stops must not hold the world.
 		if c.Wait(pace) != nil {

@@ -55,10 +55,14 @@ func cat(c *libc.Prog) int {
 			continue
 		}
 		if plain {
-			if err := copyOut(c, f); err != nil {
+			err := copyOut(c, f)
+			f.Close()
+			if _, failed := c.Out.Write(nil); failed != nil {
+				return c.Status // whoever called says so
+			}
+			if err != nil {
 				c.FailFile(name, err)
 			}
-			f.Close()
 			continue
 		}
 		r := bufio.NewReader(f)
