@@ -18,7 +18,7 @@ run: build ## start a drill; DRILL=name chooses another
 	./$(BIN) drill $(DRILL)
 
 build: ## build the binary; BIN=path says where
-	$(GO) build -trimpath -ldflags='$(LDFLAGS)' -o $(BIN) ./cmd/ckadrill
+	$(GO) build -ldflags='$(LDFLAGS)' -o $(BIN) ./cmd/ckadrill
 
 test: ## run all tests
 	$(GO) vet ./...
