@@ -82,6 +82,7 @@ func (m *Machine) fillProc(t *filesystem.Tree, f kernel.Files) error {
 		}
 	}
 	t.SetGenerator(procfs{m})
+	t.SetOfKernel()
 	return nil
 }
 

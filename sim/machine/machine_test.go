@@ -452,6 +452,15 @@ func TestProcessesShowBelowProc(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
+		if err := f.Mkdir("/proc/nosuch", 0o755); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a directory in /proc: %v", err)
+		}
+		if err := f.WriteFile("/proc/nosuch", nil, 0o644); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a file in /proc: %v", err)
+		}
+		if err := f.Remove("/proc/version"); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("removing what is the kernel's: %v", err)
+		}
 		if _, err := f.Watch(dir); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("watch: %v", err)
 		}

@@ -157,7 +157,11 @@ func (c *Containerd) procTree(k *container, b *sandbox) (*filesystem.Tree, error
 				return err
 			}
 		}
-		return files.Symlink("1", "/self")
+		if err := files.Symlink("1", "/self"); err != nil {
+			return err
+		}
+		t.SetOfKernel()
+		return nil
 	})
 }
 

@@ -90,6 +90,12 @@ func (f *files) parent(p *place) (*place, *inode, error) {
 	if err := d.writable(); err != nil {
 		return nil, nil, err
 	}
+	if d.tree.ofKernel {
+		if p.id == 0 {
+			return nil, nil, syscall.ENOENT
+		}
+		return nil, nil, syscall.EPERM
+	}
 	i := d.tree.get(d.id)
 	if i == nil {
 		return nil, nil, syscall.ENOENT

@@ -35,6 +35,14 @@ func (t *Tree) SetGenerator(g Generator) {
 	t.generated = g
 }
 
+// SetOfKernel makes a tree what procfs is: its files are the kernel's, so that nobody, not even root, can add one (ENOENT) or
+// remove one (EPERM). It is called when the tree is complete.
+func (t *Tree) SetOfKernel() {
+	mu.Lock()
+	defer mu.Unlock()
+	t.ofKernel = true
+}
+
 func (t *Tree) generate(id uint64) *inode {
 	if t.generated == nil {
 		return nil

@@ -96,6 +96,8 @@ type Tree struct {
 	headV  uint64
 	// generated adds files that are made when they are looked at.
 	generated Generator
+	// ofKernel says that nobody may add or remove a name.
+	ofKernel bool
 }
 
 // inode is a file of any kind. All fields are guarded by mu.
