@@ -156,6 +156,9 @@ func (s *apiServer) assemble() (*aggregatorapiserver.APIAggregator, error) {
 	installLazyOpenAPI(core, generic.OpenAPIConfig, generic.OpenAPIV3Config)
 	kube.ControlPlane.Generic.DisabledPostStartHooks.Delete(identityLeaseHook)
 	s.addIdentityLease(aggregator.GenericAPIServer)
+	if err := skipOnceHooks(s.p, aggregator.GenericAPIServer); err != nil {
+		return nil, err
+	}
 	return aggregator, nil
 }
 
