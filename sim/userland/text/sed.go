@@ -725,6 +725,10 @@ func (r *sedRun) status() int {
 	return r.c.Status
 }
 
+// editCost is how long the temporary file of sed -i is there before its content is: a kubelet that watches the directory
+// reads it empty, as it does on a real machine.
+const editCost = 300 * time.Microsecond
+
 // editFile is sed -i: the output goes to a temporary file beside the target, which then takes its name, as GNU sed does it:
 // whoever watches the directory sees both.
 func (r *sedRun) editFile(name, suffix string) bool {
@@ -775,6 +779,12 @@ func (r *sedRun) editFile(name, suffix string) bool {
 		r.quit = true
 		return false
 	}
+	st := kernel.StatOf(info)
+	c.Files.Chown(tmp, st.UID, st.GID)
+	c.Files.Chmod(tmp, info.Mode())
+	if c.Wait(editCost) != nil {
+		return false
+	}
 	w := bufio.NewWriter(f)
 	r.out, r.inputs, r.line, r.missing = w, []string{name}, 0, false
 	r.run()
@@ -787,9 +797,6 @@ func (r *sedRun) editFile(name, suffix string) bool {
 		c.Status, r.quit = 4, true
 		return false
 	}
-	st := kernel.StatOf(info)
-	c.Files.Chown(tmp, st.UID, st.GID)
-	c.Files.Chmod(tmp, info.Mode())
 	if suffix != "" {
 		backup := full + suffix
 		if strings.Contains(suffix, "*") {
