@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckadrill/sim/front"
+	"ckadrill/sim/wire/early"
 )
 
 // version is set by the build.
@@ -24,6 +25,7 @@ func main() {
 	if front.IsWorker() {
 		runWorker(prepare, assemble)
 	}
+	early.Over()
 	// cobra adds the process-wide flags to every command, and Kubernetes' code registers its own there.
 	pflag.CommandLine = pflag.NewFlagSet("ckadrill", pflag.ContinueOnError)
 	err := root().Execute()

@@ -8,28 +8,26 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/wire"
+	"ckadrill/sim/wire/early"
 )
 
-// WorkerArgument makes this binary a worker when it is its only argument; see [IsWorker].
-const WorkerArgument = "ckadrill-worker"
-
 // IsWorker says whether this process was started as a worker.
-func IsWorker() bool { return len(os.Args) == 2 && os.Args[1] == WorkerArgument }
+func IsWorker() bool { return early.IsWorker() }
 
 // Worker is a running worker process and the world in it.
 type Worker struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	conn   *wire.Conn
-	sendMu sync.Mutex
-	stderr tail
+	process *os.Process
+	in, out *os.File
+	conn    *wire.Conn
+	sendMu  sync.Mutex
+	stderr  tail
+	said    chan struct{} // closed when its standard error has ended
 
 	mu      sync.Mutex
 	nextID  int
@@ -57,45 +55,20 @@ func (d *Dead) Error() string { return "the simulation's worker process ended: "
 
 // Start starts a worker and boots or thaws its world. It returns before the world is ready.
 func Start(b wire.Boot) (*Worker, error) {
-	self, err := os.Executable()
+	e, err := early.Start()
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{waiting: map[int]chan wire.Event{}, runs: map[int]Handler{}, dead: make(chan struct{}), ready: make(chan wire.Ready, 1)}
-	w.cmd = exec.Command(self, WorkerArgument)
-	// Ctrl-C at the terminal is a message to the world, never a signal to its process; and the world knows nothing of the
-	// user's environment.
-	w.cmd.SysProcAttr = ownProcessGroup()
-	w.cmd.Env = workerEnvironment()
-	w.cmd.Stderr = &w.stderr
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := w.cmd.Start(); err != nil {
-		return nil, err
-	}
-	w.conn = wire.NewConn(out, w.in)
+	w := &Worker{process: e.Process, in: e.In, out: e.Out, said: make(chan struct{}), waiting: map[int]chan wire.Event{}, runs: map[int]Handler{},
+		dead: make(chan struct{}), ready: make(chan wire.Ready, 1)}
+	go func() {
+		defer close(w.said)
+		defer e.Err.Close()
+		io.Copy(&w.stderr, e.Err)
+	}()
+	w.conn = wire.NewConn(e.Out, w.in)
 	go w.receive()
 	return w, w.send(&wire.Request{Boot: &b})
-}
-
-// workerEnvironment is what Go's runtime may be told from outside, and nothing else.
-func workerEnvironment() []string {
-	debug := kernel.TracebackLabels
-	if d := os.Getenv("GODEBUG"); d != "" {
-		debug = d + "," + debug
-	}
-	env := []string{"TZ=UTC", "GODEBUG=" + debug}
-	for _, k := range []string{"GOMAXPROCS", "GOGC", "GOTRACEBACK", "GORACE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "GOCOVERDIR"} {
-		if v, ok := os.LookupEnv(k); ok {
-			env = append(env, k+"="+v)
-		}
-	}
-	return env
 }
 
 func (w *Worker) send(r *wire.Request) error {
@@ -128,8 +101,12 @@ func (w *Worker) receive() {
 		}
 		w.dispatch(&e)
 	}
-	if err := w.cmd.Wait(); err != nil && why == "it said nothing" {
-		why = err.Error()
+	<-w.said
+	w.out.Close()
+	if state, err := w.process.Wait(); why == "it said nothing" && (err != nil || !state.Success()) {
+		if why = fmt.Sprint(state); err != nil {
+			why = err.Error()
+		}
 		if s := w.stderr.summary(); s != "" {
 			why += ": " + s
 		}
@@ -328,7 +305,7 @@ func (w *Worker) Close() {
 
 // Kill ends the worker as kill -9 does.
 func (w *Worker) Kill() {
-	w.cmd.Process.Kill()
+	w.process.Kill()
 	<-w.dead
 }
 

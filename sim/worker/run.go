@@ -64,17 +64,11 @@ func (r *run) giveUp(why string) {
 	r.mu.Unlock()
 	fmt.Fprintf(r.stderr, "ckadrill: %s\n", why)
 	processes := r.process.Host().Processes
-	for _, p := range processes.Descendants(r.process) {
-		p.Signal(kernel.SIGKILL)
-	}
 	r.interrupt()
-	if kernel.SleepContext(r.process.Context(), lastChance) != nil {
-		return
-	}
-	for _, p := range processes.Descendants(r.process) {
-		p.Signal(kernel.SIGKILL)
-	}
+	processes.KillDescendants(r.process)
+	kernel.SleepContext(r.process.Context(), lastChance)
 	r.process.Signal(kernel.SIGKILL)
+	processes.KillDescendants(r.process)
 }
 
 func (r *run) exitCode() int {

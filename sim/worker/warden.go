@@ -95,6 +95,7 @@ func isCommand(p *kernel.Process) bool {
 func (w *warden) stop(why string, which func(*kernel.Process) bool) bool {
 	any := false
 	for _, p := range kernel.Holders() {
+		println("HOLDER", p.Name(), p.Unit, p.Container, p.Parent == nil)
 		if !which(p) {
 			continue
 		}

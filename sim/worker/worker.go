@@ -10,6 +10,7 @@ import (
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/wire"
+	"ckadrill/sim/wire/early"
 )
 
 // World is what a worker runs commands in.
@@ -35,7 +36,7 @@ const warmUp = 6 * time.Second
 
 // Main serves the front over a pair of pipes. It does not return.
 func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
-	useHugePages()
+	early.Over()
 	conn := wire.NewConn(in, out)
 	box := newOutbox(conn)
 	fail := func(err error) {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package front
+package early
 
 import "syscall"
 

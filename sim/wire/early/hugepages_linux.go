@@ -1,4 +1,4 @@
-package worker
+package early
 
 import (
 	"runtime"
@@ -17,10 +17,10 @@ const madvHugePage = 14 // MADV_HUGEPAGE, which package syscall lacks
 // is touched only when it is used, and what is not used long goes back to the system as ever.
 func useHugePages() {
 	percent := debug.SetGCPercent(-1)
+	defer debug.SetGCPercent(percent)
 	b := make([]byte, hugeHeap)
 	// Where the kernel has no huge pages the boot takes longer, and that is all.
 	_ = syscall.Madvise(b, madvHugePage)
 	b = nil
-	debug.SetGCPercent(percent)
 	runtime.GC()
 }

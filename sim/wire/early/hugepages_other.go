@@ -1,6 +1,6 @@
 //go:build !linux
 
-package worker
+package early
 
 // useHugePages is of no use where the operating system chooses the size of pages by itself.
 func useHugePages() {}
