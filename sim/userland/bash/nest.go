@@ -24,9 +24,10 @@ type Nest struct {
 	thawed []Frame
 	// ended is set when no shell runs any more: then final is what is to be resumed, and jobs are what the outermost shell
 	// has left in the background.
-	ended bool
-	final []Frame
-	jobs  *Jobs
+	ended  bool
+	final  []Frame
+	jobs   *Jobs
+	before []Frame // as the nest was made
 }
 
 // Frame is one shell of a [Nest] as plain data.
@@ -61,7 +62,7 @@ type Command struct {
 
 // NewNest makes a nest of frozen shells, outermost first; of none, for a terminal that nobody has opened a shell on. jobs
 // are what the outermost shell has in the background, nil if that was lost in a thaw.
-func NewNest(frames []Frame, jobs *Jobs) *Nest { return &Nest{thawed: frames, jobs: jobs} }
+func NewNest(frames []Frame, jobs *Jobs) *Nest { return &Nest{thawed: frames, jobs: jobs, before: frames} }
 
 // Frames is the nest as plain data, outermost shell first.
 func (n *Nest) Frames() []Frame {
@@ -227,6 +228,11 @@ func (n *Nest) leave(p *kernel.Process) {
 	for i, sh := range n.live {
 		if sh.p != p {
 			continue
+		}
+		if len(n.live) == 1 && kernel.Current() != p {
+			// Another process has killed it, and it may be running still: it is as it was when it was opened.
+			n.end(n.before)
+			return
 		}
 		if len(n.live) == 1 {
 			n.end([]Frame{{State: sh.State(), Chain: []Link{linkOf(p)}}})
