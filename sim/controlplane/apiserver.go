@@ -286,8 +286,14 @@ func (s *apiServer) serve(ctx context.Context, g *genericapiserver.GenericAPISer
 		return err
 	}
 	s.loopback.serve(g.Handler)
-	serveHTTP(s.p, s.listener.Listener, tlsConfig, g.Handler)
-	// Upstream's own server gets a listener on which nobody ever calls, and ends it when it is time.
+	server := serveHTTP(s.p, s.listener.Listener, tlsConfig, g.Handler)
+	// Upstream's own server gets a listener on which nobody ever calls, and ends it when it is time. It then waits until
+	// the requests that are under way have been answered: watches are not, so that it rarely ends before it is killed.
+	s.listener.drain = func() {
+		c, cancel := context.WithTimeout(s.p.Context(), g.ShutdownTimeout)
+		defer cancel()
+		_ = server.Shutdown(c)
+	}
 	g.SecureServingInfo = &genericapiserver.SecureServingInfo{Listener: s.listener}
 	defer s.etcd.close()
 	// A killed process cannot run its shutdown to the end: the hooks wait for an etcd that it no longer reaches. What they
@@ -305,13 +311,14 @@ func (s *apiServer) serve(ctx context.Context, g *genericapiserver.GenericAPISer
 	return run(ctx)
 }
 
-// facade is a listener that only closes another one.
+// facade is a listener that only closes another one and has its server drained.
 type facade struct {
 	net.Listener
 	closed chan struct{}
+	drain  func()
 }
 
-func newFacade(l net.Listener) *facade { return &facade{l, make(chan struct{})} }
+func newFacade(l net.Listener) *facade { return &facade{Listener: l, closed: make(chan struct{})} }
 
 func (f *facade) Accept() (net.Conn, error) {
 	<-f.closed
@@ -325,5 +332,9 @@ func (f *facade) Close() error {
 	default:
 	}
 	close(f.closed)
-	return f.Listener.Close()
+	err := f.Listener.Close()
+	if f.drain != nil {
+		f.drain()
+	}
+	return err
 }

@@ -39,10 +39,11 @@ func dialer(p *kernel.Process) func(ctx context.Context, network, address string
 }
 
 // serveHTTP serves in the background until the listener is closed or the process ends.
-func serveHTTP(p *kernel.Process, l net.Listener, c *tls.Config, h http.Handler) {
+func serveHTTP(p *kernel.Process, l net.Listener, c *tls.Config, h http.Handler) *network.Server {
 	s := &network.Server{Handler: h, TLSConfig: c, ErrorLog: log.New(dropHandshakeErrors{p}, "", 0)}
 	go s.Serve(l) //nolint:errcheck // it ends when the listener does
 	p.OnExit(func() { s.Close() })
+	return s
 }
 
 // dropHandshakeErrors is the components' error log: upstream shows failed handshakes only at verbosity 5.
@@ -61,7 +62,9 @@ func (d *private) useNetwork(c *rest.Config) error {
 	for _, f := range []*string{&c.CAFile, &c.CertFile, &c.KeyFile, &c.BearerTokenFile} {
 		*f = d.plain(*f)
 	}
-	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return namedAgent{d.p, withoutAnnouncements(d.p, distinctEvents{rt})} })
+	c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return namedAgent{d.p, apiclient.Hold(d.p, withoutAnnouncements(d.p, apiclient.RememberEvents(d.p, distinctEvents{rt})))}
+	})
 	return apiclient.ConfigureREST(d.p, c)
 }
 
