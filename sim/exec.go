@@ -33,10 +33,8 @@ func (c *Cluster) Exec(machineName, user, script string, timeout time.Duration) 
 	var over atomic.Pointer[string]
 	kernel.Limit{Simulated: timeout, Host: scriptPatience}.Watch(p, func(why string) {
 		over.Store(&why)
-		for _, child := range p.Host().Processes.Descendants(p) {
-			child.Signal(kernel.SIGKILL)
-		}
 		p.Signal(kernel.SIGKILL)
+		p.Host().Processes.KillDescendants(p)
 	})
 	status := p.Wait()
 	if why := over.Load(); why != nil {

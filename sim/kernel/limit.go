@@ -42,6 +42,21 @@ func (l Limit) Watch(p *Process, over func(why string)) {
 	})
 }
 
+// KillDescendants kills what p has started, and what these have, until there is nothing left: while some are killed, others
+// may start more. It takes a few simulated milliseconds.
+func (t *Table) KillDescendants(p *Process) {
+	for range 100 {
+		l := t.Descendants(p)
+		if len(l) == 0 {
+			return
+		}
+		for _, q := range l {
+			q.Signal(SIGKILL)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // Descendants are the processes of the table that p has started, and those that these have started, in the order of their
 // numbers.
 func (t *Table) Descendants(p *Process) []*Process {

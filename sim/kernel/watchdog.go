@@ -54,6 +54,7 @@ func (d *Watchdog) Busy(b bool) {
 		d.busy.Store(Wall())
 	} else {
 		d.busy.Store(0)
+		d.beat.Add(1) // however short the wait is
 	}
 }
 
@@ -88,7 +89,7 @@ var headline = regexp.MustCompile(`^goroutine \d+ .*synctest bubble \d+`)
 var label = regexp.MustCompile(`labels:\{"?process"?: ("(?:[^"\\]|\\.)*")`)
 
 // Holders are the processes whose goroutines hold time, in the order of their names. The host process must have been
-// started with [TracebackLabels] in GODEBUG.
+// started with tracebacklabels=1 in GODEBUG, or there are none.
 func Holders() []*Process {
 	names := map[string]bool{}
 	for _, g := range bytes.Split(Stacks(), []byte("\n\n")) {
@@ -112,9 +113,6 @@ func Holders() []*Process {
 	sort.Slice(l, func(i, j int) bool { return l[i].labelName < l[j].labelName })
 	return l
 }
-
-// TracebackLabels is the GODEBUG setting that [Holders] needs.
-const TracebackLabels = "tracebacklabels=1"
 
 // Holding lists the goroutines of the bubble that hold time: those that run, or wait for something that the bubble cannot
 // end, each with its innermost frames. Equal ones are counted.

@@ -86,16 +86,16 @@ func (w *warden) weigh() {
 	}
 }
 
-// isCommand says whether a process is a user's command on a machine, and neither a service nor a container's.
+// isCommand says whether a process is a user's command on a machine, and neither a service, nor a container's, nor the
+// machine's own: those are no descendants of anybody.
 func isCommand(p *kernel.Process) bool {
-	return p.Container == "" && !strings.HasSuffix(p.Unit, ".service")
+	return p.Container == "" && !strings.HasSuffix(p.Unit, ".service") && p.Parent != nil
 }
 
 // stop kills those of the processes that hold time. It reports whether there were any.
 func (w *warden) stop(why string, which func(*kernel.Process) bool) bool {
 	any := false
 	for _, p := range kernel.Holders() {
-		println("HOLDER", p.Name(), p.Unit, p.Container, p.Parent == nil)
 		if !which(p) {
 			continue
 		}

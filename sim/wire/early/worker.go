@@ -62,18 +62,22 @@ func start() (*Worker, error) {
 	return &Worker{Process: p, In: mine[0], Out: mine[1], Err: mine[2]}, nil
 }
 
+// runtimeSettings are what a world wants of Go's runtime. It is thousands of goroutines, most of which need the same room:
+// stacks that begin as large as the others have become are not copied to larger ones. And a traceback tells the process that
+// a goroutine belongs to, so that one that holds time can be found.
+const runtimeSettings = "adaptivestackstart=1,tracebacklabels=1"
+
 // environment is what Go's runtime may be told from outside, and nothing else.
 func environment() []string {
-	env := []string{"TZ=UTC"}
-	for _, k := range []string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK", "GORACE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "GOCOVERDIR"} {
+	debug := runtimeSettings
+	if d := os.Getenv("GODEBUG"); d != "" {
+		debug += "," + d
+	}
+	env := []string{"TZ=UTC", "GODEBUG=" + debug}
+	for _, k := range []string{"GOMAXPROCS", "GOGC", "GOTRACEBACK", "GORACE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "GOCOVERDIR"} {
 		if v, ok := os.LookupEnv(k); ok {
 			env = append(env, k+"="+v)
 		}
-	}
-	if _, ok := os.LookupEnv("GODEBUG"); !ok {
-		// A world is thousands of goroutines, most of which need the same room: stacks that begin as large as the others have
-		// become are not copied to larger ones.
-		env = append(env, "GODEBUG=adaptivestackstart=1")
 	}
 	return env
 }
