@@ -114,7 +114,7 @@ func (s *Shells) open(r *wire.Run, tty kernel.Terminal, stdin io.Reader, stdout,
 	}), nil
 }
 
-// closed keeps what the shells know; the process has ended, or is about to.
+// closed keeps what the shells know; the process has ended.
 func (s *Shells) closed(o *openShell, nest *bash.Nest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

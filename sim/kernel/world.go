@@ -27,6 +27,8 @@ type World struct {
 	processes processSet
 	version   atomic.Uint64
 
+	warmUntil time.Time
+
 	mu      sync.Mutex
 	sources map[string]*source
 	holders []namedHolder

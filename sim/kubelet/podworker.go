@@ -22,6 +22,9 @@ type podSync struct {
 
 // SyncPod implements upstream's podSyncer.
 func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mirror *v1.Pod, status *kubecontainer.PodStatus) (bool, error) {
+	if err := s.n.p.AwaitDate(); err != nil {
+		return false, err
+	}
 	if t == kubetypes.SyncPodCreate {
 		s.n.p.World().Trace.Add(kernel.Step{Actor: "kubelet", Verb: "sync", Subject: "pods/" + pod.Namespace + "/" + pod.Name,
 			Detail: "the Pod is assigned to this node", Cause: s.n.causeOf(pod)})
@@ -44,12 +47,18 @@ func (s *podSync) react() { s.n.p.Sleep(podReaction) }
 
 // SyncTerminatingPod implements upstream's podSyncer.
 func (s *podSync) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus, grace *int64, f func(*v1.PodStatus)) error {
+	if err := s.n.p.AwaitDate(); err != nil {
+		return err
+	}
 	s.react()
 	return s.Kubelet.SyncTerminatingPod(ctx, pod, status, grace, f)
 }
 
 // SyncTerminatedPod implements upstream's podSyncer.
 func (s *podSync) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus) error {
+	if err := s.n.p.AwaitDate(); err != nil {
+		return err
+	}
 	err := s.Kubelet.SyncTerminatedPod(ctx, pod, status)
 	s.n.saveCheckpoints()
 	return err

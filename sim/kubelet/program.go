@@ -31,6 +31,7 @@ func Main(p *kernel.Process, seams Seams) int {
 	if p.Resumed() {
 		unmute = mute(p)
 		go func() {
+			p.AwaitDate()
 			p.Sleep(settleAfterThaw)
 			unmute()
 		}()

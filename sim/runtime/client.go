@@ -51,7 +51,8 @@ func ConnectRuntime(p *kernel.Process, endpoint string, timeout time.Duration) (
 	r := newRuntimeClient(ch, timeout)
 	ctx, cancel := context.WithTimeout(p.Context(), timeout)
 	defer cancel()
-	if _, err := call(ctx, ch, (*service).Version, &runtimeapi.VersionRequest{}); err != nil {
+	err = validate(p, func() error { _, err := call(ctx, ch, (*service).Version, &runtimeapi.VersionRequest{}); return err })
+	if err != nil {
 		return nil, fmt.Errorf("validate service connection: validate CRI v1 runtime API for endpoint %q: %w", endpoint, err)
 	}
 	return r, nil
@@ -65,10 +66,33 @@ func ConnectImages(p *kernel.Process, endpoint string, timeout time.Duration) (*
 	}
 	ctx, cancel := context.WithTimeout(p.Context(), timeout)
 	defer cancel()
-	if _, err := call(ctx, ch, (*service).ImageFsInfo, &runtimeapi.ImageFsInfoRequest{}); err != nil {
+	err = validate(p, func() error { _, err := call(ctx, ch, (*service).ImageFsInfo, &runtimeapi.ImageFsInfoRequest{}); return err })
+	if err != nil {
 		return nil, fmt.Errorf("validate service connection: validate CRI v1 image API for endpoint %q: %w", endpoint, err)
 	}
 	return &ImageClient{ch: ch, timeout: timeout}, nil
+}
+
+// resumedRetry is how often a resumed client looks for its daemon.
+const resumedRetry = 20 * time.Millisecond
+
+// validate proves that a service is there. A resumed process has proved it when it began, and does not end because the
+// daemon is still about to be resumed itself, or has been stopped since.
+func validate(p *kernel.Process, try func() error) error {
+	err := try()
+	if !p.Resumed() {
+		return err
+	}
+	for err != nil && p.World().Warming() {
+		if p.Sleep(resumedRetry) != nil {
+			return kernel.ErrDead
+		}
+		err = try()
+	}
+	if err != nil && !p.Alive() {
+		return kernel.ErrDead
+	}
+	return nil
 }
 
 // channel is a client's connection to an endpoint, made again when it is lost.

@@ -221,6 +221,9 @@ func (c *Containerd) spawn(k *container, b *sandbox, files kernel.Files, main ke
 	begin := make(chan struct{}) // the program must not run before the state says so
 	proc := c.host.Processes.Start(spec, func(p *kernel.Process) int {
 		<-begin
+		if p.Sleep(time.Until(p.StartTime())) != nil { // a thawed world warms up before it began
+			return 1
+		}
 		return main(p)
 	})
 	c.mu.Lock()

@@ -18,21 +18,16 @@ func (f replayFiles) Unwrap() kernel.Files { return f.Files }
 
 func (f replayFiles) As(c kernel.Credential) kernel.Files { return replayFiles{f.Files.As(c)} }
 
-func replaying() bool {
-	p := kernel.Current()
-	return p != nil && p.Lag() > 0
-}
-
 // change calls f, unless the caller lives in its past.
 func change(f func() error) error {
-	if replaying() {
+	if kernel.Replaying() {
 		return nil
 	}
 	return f()
 }
 
 func (f replayFiles) OpenFile(name string, flag int, perm fs.FileMode) (kernel.File, error) {
-	if flag&(os.O_WRONLY|os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND) == 0 || !replaying() {
+	if flag&(os.O_WRONLY|os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND) == 0 || !kernel.Replaying() {
 		return f.Files.OpenFile(name, flag, perm)
 	}
 	below, err := f.Files.OpenFile(name, os.O_RDONLY, 0)
@@ -108,7 +103,7 @@ type replayFile struct {
 // catchUp opens the file for writing when the past is over. What the past wrote is there already, so the file is neither
 // emptied nor written from its beginning.
 func (f *replayFile) catchUp() error {
-	if f.real || replaying() {
+	if f.real || kernel.Replaying() {
 		return nil
 	}
 	file, err := f.files.OpenFile(f.name, f.flag&^(os.O_TRUNC|os.O_EXCL), f.perm)

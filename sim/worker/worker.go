@@ -73,6 +73,9 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 	kernel.Run(b.Seed, start, func(w *kernel.World) int {
 		dog.Watch()
 		urgent.Serve()
+		if b.Parts != nil {
+			w.WarmUp(b.Date)
+		}
 		s.w, s.rec = w, kernel.NewRecorder(b.Parts) // the front has them too
 		s.listen()
 		exit := 0
