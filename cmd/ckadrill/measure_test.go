@@ -57,6 +57,11 @@ func assembleMeasured(w *kernel.World, b *wire.Boot, thawed func()) (worker.Worl
 		return nil, err
 	}
 	c := x.(*sim.Cluster)
+	if b.Options[optionFaults] != "" {
+		if err := injectFaults(w, c, b.Reseed); err != nil {
+			return nil, err
+		}
+	}
 	c.Handle(queryUsage, func(payload []byte) ([]byte, error) {
 		u := usage{CPU: cpu(syscall.RUSAGE_SELF), Goroutines: runtime.NumGoroutine()}
 		if string(payload) == "gc" {

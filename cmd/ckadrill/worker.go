@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"ckadrill/grader"
@@ -22,7 +23,11 @@ import (
 // runWorker makes this process a worker, which makes its world by the given functions: standard input and output are the
 // front's.
 func runWorker(prepare worker.Prepare, assemble worker.Assemble) {
-	in, out := os.Stdin, os.Stdout
+	in, out, err := wireFiles()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ckadrill:", err)
+		os.Exit(1)
+	}
 	// What upstream prints to the host's streams must not get between the messages.
 	os.Stdout = os.Stderr
 	worker.Main(in, out, prepare, assemble)
