@@ -27,6 +27,8 @@ const (
 // exchange is one request and its response over a session.
 type exchange struct {
 	s       *session
+	server  *Server         // that serves it
+	serving context.Context // the connection's, at the server's end
 	p       *pair
 	r       *http.Request // the client's
 	id      uint32        // HTTP/2 stream
@@ -170,7 +172,7 @@ func (x *exchange) run(req *http.Request) {
 				if x.s.http2 {
 					proto = "http2"
 				}
-				x.s.server.real.ErrorLog.Printf("%s: panic serving %v: %v\n%s", proto, x.s.remote, e, debug.Stack())
+				x.server.real.ErrorLog.Printf("%s: panic serving %v: %v\n%s", proto, x.s.remote, e, debug.Stack())
 			}
 		} else if normal {
 			x.finish()
@@ -180,7 +182,7 @@ func (x *exchange) run(req *http.Request) {
 		x.fail(x.aborted(), false)
 		x.end(req)
 	}()
-	x.s.server.Handler.ServeHTTP(x, req)
+	x.server.Handler.ServeHTTP(x, req)
 	normal = true
 }
 
@@ -366,7 +368,7 @@ func (x *exchange) CloseNotify() <-chan bool {
 	if x.notify == nil {
 		x.notify = make(chan bool, 1)
 		c := x.notify
-		context.AfterFunc(x.s.ctx, func() { c <- true })
+		context.AfterFunc(x.serving, func() { c <- true })
 	}
 	return x.notify
 }

@@ -53,6 +53,29 @@ type session struct {
 	draining bool
 }
 
+// release lets go of the server when the connection has ended. A client keeps its end until it needs another connection,
+// which may be never, and must not keep all of a dead server with it.
+func (n *session) release() {
+	n.cancel()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.server, n.draining = nil, true
+	n.ctx = ended
+}
+
+// ended is a context that is done.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+func (n *session) done() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ctx.Done()
+}
+
 // decide settles once how the accepting end serves the connection; nil is: by reading and writing bytes.
 func (p *pair) decide(s *session) {
 	p.mu.Lock()
@@ -177,7 +200,7 @@ func (s *Server) serveDirect(c *Conn, owner *kernel.Process) {
 	ctx := context.WithValue(owner.Context(), http.ServerContextKey, s.real)
 	ctx = context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr())
 	n.ctx, n.cancel = context.WithCancel(ctx)
-	defer n.cancel()
+	defer n.release()
 	c.p.decide(n)
 	var tc *tls.Conn
 	if s.TLSConfig != nil {
@@ -195,9 +218,11 @@ func (s *Server) serveDirect(c *Conn, owner *kernel.Process) {
 		state := tc.ConnectionState()
 		n.tls, n.http2 = &state, state.NegotiatedProtocol == "h2"
 	}
+	n.mu.Lock()
 	if s.ConnContext != nil {
 		n.ctx = s.ConnContext(n.ctx, c)
 	}
+	n.mu.Unlock()
 	s.mu.Lock()
 	if s.closed {
 		n.draining = true
@@ -217,15 +242,15 @@ func (s *Server) serveDirect(c *Conn, owner *kernel.Process) {
 	}
 }
 
-// begin counts a request in, false if the session takes no more.
-func (n *session) begin() bool {
+// begin counts a request in and returns who serves it, nil if the session takes no more.
+func (n *session) begin() (*Server, context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.draining || n.ctx.Err() != nil {
-		return false
+		return nil, nil
 	}
 	n.active++
-	return true
+	return n.server, n.ctx
 }
 
 func (n *session) finish() {
@@ -268,7 +293,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	for _, n := range l {
 		select {
-		case <-n.ctx.Done():
+		case <-n.done():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
