@@ -88,6 +88,7 @@ func (c *Cluster) connect(m *machine.Machine, addr netip.Prefix) {
 	m.OnPower(func(on bool) {
 		if on {
 			ns.PowerOn()
+			c.podRoutes(m.Name(), ns)
 		} else {
 			ns.PowerOff()
 		}
@@ -100,6 +101,22 @@ func (c *Cluster) connect(m *machine.Machine, addr netip.Prefix) {
 			ns.SetBridgeNetfilter(value != "0")
 		}
 	})
+}
+
+// podRoutes are the routes to the other nodes' Pods in a machine's network configuration, where no agent of a CNI makes them.
+func (c *Cluster) podRoutes(name string, ns *network.Namespace) {
+	if c.spec.CNI != kubeadm.Bridge {
+		return
+	}
+	for _, m := range c.spec.Machines {
+		if m.Name == name || !m.PodCIDR.IsValid() {
+			continue
+		}
+		r := network.Route{Dst: m.PodCIDR, Via: m.Address, Dev: network.MachineLink, Proto: "static"}
+		if err := ns.AddRoute(r, true); err != nil {
+			panic(fmt.Sprintf("machine %s: the route to the Pods of %s: %v", name, m.Name, err)) // all machines are on one link
+		}
+	}
 }
 
 // World is the world that the cluster lives in.
