@@ -20,7 +20,7 @@ const (
 	months   = `(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)`
 	days     = `(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)`
 	clock    = `\d\d:\d\d(?::\d\d(?:\.\d+)?)?`
-	duration = `(?:\d+y)?(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+(?:\.\d+)?(?:s|ms|µs))?`
+	duration = `(?:\d+(?:\.\d+)?(?:ms|µs|y|d|h|m|s))+`
 	// suffix are the letters of generated names: no vowels, and nothing that looks like another letter.
 	suffix = `[bcdfghjklmnpqrstvwxz2456789]{5}`
 )
