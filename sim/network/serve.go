@@ -56,11 +56,19 @@ type session struct {
 // release lets go of the server when the connection has ended. A client keeps its end until it needs another connection,
 // which may be never, and must not keep all of a dead server with it.
 func (n *session) release() {
-	n.cancel()
+	n.end()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.server, n.draining = nil, true
-	n.ctx = ended
+	n.ctx, n.cancel = ended, func() {}
+}
+
+// end ends the session's context.
+func (n *session) end() {
+	n.mu.Lock()
+	cancel := n.cancel
+	n.mu.Unlock()
+	cancel()
 }
 
 // ended is a context that is done.
@@ -259,7 +267,7 @@ func (n *session) finish() {
 	idle := n.draining && n.active == 0
 	n.mu.Unlock()
 	if idle {
-		n.cancel()
+		n.end()
 	}
 }
 
@@ -269,7 +277,7 @@ func (n *session) drain() {
 	idle := n.active == 0
 	n.mu.Unlock()
 	if idle {
-		n.cancel()
+		n.end()
 	}
 }
 
@@ -317,7 +325,7 @@ func (s *Server) Close() error {
 	real := s.real
 	s.mu.Unlock()
 	for _, n := range l {
-		n.cancel()
+		n.end()
 	}
 	if real == nil {
 		return nil
