@@ -71,6 +71,11 @@ func Main(p *kernel.Process) int {
 	p.SetValue(invocationKey{}, i)
 	p.OnExit(i.m.close)
 	defer i.writeBack()
+	p.OnExit(func() {
+		if i.root != nil {
+			forgetFlags(i.root)
+		}
+	})
 	i.build()
 	if code, done := i.plugin(); done {
 		return code
