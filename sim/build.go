@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"sync"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/kubeadm"
@@ -12,8 +11,8 @@ import (
 	"ckadrill/sim/runtime"
 )
 
-// Build makes the cluster from nothing: the files by kubeadm's phases, then all machines are switched on, and the objects
-// are made through the API as kubeadm init does. It returns when all nodes are Ready and all system Pods run.
+// Build makes the cluster from nothing: the files by kubeadm's phases, then the first control plane is switched on, the
+// objects are made through the API as kubeadm init does, and the other machines join one by one. It returns when all nodes are Ready and all system Pods run.
 func (c *Cluster) Build() error {
 	l, err := kubeadm.Build(c.w, c.spec)
 	if err != nil {
@@ -31,22 +30,23 @@ func (c *Cluster) Build() error {
 			runtime.Of(x.Host()).AddImage(i)
 		}
 	}
-	var wg sync.WaitGroup
-	for _, m := range c.machines {
-		wg.Add(1)
-		go func() { defer wg.Done(); m.Boot() }()
-	}
-	wg.Wait()
 	first, err := c.Machine(c.ControlPlane())
 	if err != nil {
 		return err
 	}
+	first.Boot()
 	var out bytes.Buffer
 	var failed error
 	p := first.Host().Processes.Start(kernel.Spec{
 		Argv: []string{"kubeadm", "init"}, Env: []string{"HOME=/root", "PATH=" + machine.DefaultPath}, Files: first.Files(kernel.Root), Net: first.Network(), Stdout: &out, Stderr: &out,
 	}, func(p *kernel.Process) int {
-		failed = kubeadm.Bootstrap(p, l)
+		failed = kubeadm.Bootstrap(p, l, func(m kubeadm.Machine) error {
+			x, err := c.Machine(m.Name)
+			if err == nil {
+				x.Boot()
+			}
+			return err
+		})
 		return 0
 	})
 	p.Wait()

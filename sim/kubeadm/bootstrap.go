@@ -26,7 +26,11 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/phases/uploadconfig"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/machine"
 )
+
+// nodeTimeout is how long a node may take to register.
+const nodeTimeout = 4 * time.Minute
 
 // controlPlaneTimeout is how long kubeadm waits for the control plane (ControlPlaneComponentHealthCheck).
 const controlPlaneTimeout = 4 * time.Minute
@@ -37,7 +41,7 @@ const settleTimeout = 5 * time.Minute
 // Bootstrap makes the objects of a cluster whose machines run with the files of l: what "kubeadm init" does after it has
 // started the kubelet, and the Pod network. It runs as the process p on the first control plane, with root's view of its files,
 // prints kubeadm's lines to p's standard output, and returns when all nodes are Ready and all system Pods run.
-func Bootstrap(p *kernel.Process, l *Layout) error {
+func Bootstrap(p *kernel.Process, l *Layout, join func(m Machine) error) error {
 	first, err := l.Cluster.FirstControlPlane()
 	if err != nil {
 		return err
@@ -65,7 +69,20 @@ func Bootstrap(p *kernel.Process, l *Layout) error {
 		if err := objects(p.Context(), cfg, admin, client, super); err != nil {
 			return err
 		}
+		// kubelet-finalize: the kubelet uses its rotatable certificate from now on. The events that it could not post yet are lost.
+		if err := machine.Of(p.Host()).Systemd().Restart("kubelet.service"); err != nil {
+			return err
+		}
+		// One after the other, as an administrator does it: so the nodes' Pod networks come in the machines' order.
 		for _, m := range l.Cluster.Machines {
+			if m.Name != first.Name {
+				if err := join(m); err != nil {
+					return err
+				}
+			}
+			if err := waitForNode(p.Context(), client, m); err != nil {
+				return err
+			}
 			if m.Role == ControlPlane && m.Name != first.Name {
 				if err := markcontrolplanephase.MarkControlPlane(client, m.Name, cfg.NodeRegistration.Taints); err != nil {
 					return err
@@ -92,6 +109,26 @@ func (l *Layout) configuration(m Machine) (*kubeadmapi.InitConfiguration, error)
 		return nil, err
 	}
 	return cfg, nil
+}
+
+// waitForNode waits until a kubelet has registered its Node and the controller-manager has given it its Pod
+// network.
+func waitForNode(ctx context.Context, client clientset.Interface, m Machine) error {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	for {
+		n, err := client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+		if err == nil && n.Spec.PodCIDR != "" {
+			// Upstream's allocator may see a node twice, give it two, and keep the first.
+			if m.PodCIDR.IsValid() && n.Spec.PodCIDR != m.PodCIDR.String() {
+				return fmt.Errorf("node %s got the Pod network %s, not %s", m.Name, n.Spec.PodCIDR, m.PodCIDR)
+			}
+			return nil
+		}
+		if kernel.SleepContext(ctx, 500*time.Millisecond) != nil {
+			return fmt.Errorf("node %s is not registered with a Pod network after %s", m.Name, nodeTimeout)
+		}
+	}
 }
 
 // waitForControlPlane waits until the API server answers that it is ready.
