@@ -20,14 +20,26 @@ type Line struct {
 // Normalise makes the parts of a command's output equal that no two clusters share, and gives tables one width. The command
 // tells what kind of output it is.
 func Normalise(command, text string) []Line {
-	n := normaliser{command: command, nodes: strings.Contains(command, "describe node"), chosen: chooses.MatchString(command), events: listsEvents.MatchString(command)}
+	n := normaliser{command: command, nodes: strings.Contains(command, "describe node"), chosen: chooses.MatchString(command), events: listsEvents.MatchString(command), logs: logsOfAll.MatchString(command) && !strings.Contains(command, "--prefix")}
 	for _, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		n.add(l)
 	}
 	if text == "" {
 		return nil
 	}
-	return n.lines
+	return n.withoutProgress()
+}
+
+// withoutProgress drops what a rollout that succeeded told on its way: which of its states were seen is a matter of time.
+func (n *normaliser) withoutProgress() []Line {
+	var out []Line
+	for i, l := range n.lines {
+		if progress.MatchString(l.Text) && slices.ContainsFunc(n.lines[i:], func(l Line) bool { return succeeded.MatchString(l.Text) }) {
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 // Marks of lines that may change places.
@@ -35,6 +47,7 @@ const (
 	groupEvents = "events"
 	groupRows   = "rows of "
 	groupDrain  = "drain"
+	groupLogs   = "logs"
 )
 
 var (
@@ -49,16 +62,19 @@ var (
 	eventRow = regexp.MustCompile(`^(?:\s+(?:Normal|Warning) +[A-Z]\w+ +AGE |AGE +(?:Normal|Warning) )`)
 	eventAge = regexp.MustCompile(`\b\d+[smhd]\w*`)
 	// drains are what kubectl drain says of Pods: it evicts them at the same time.
-	drains     = regexp.MustCompile(`^(?:evicting pod |pod/\S+ (?:evicted|deleted)|cannot delete |error when evicting pod)`)
-	progress   = regexp.MustCompile(`^Waiting for .* rollout to finish: `)
+	drains    = regexp.MustCompile(`^(?:evicting pod |pod/\S+ (?:evicted|deleted)|cannot delete |error when evicting pod)`)
+	progress  = regexp.MustCompile(`^Waiting for (?:.* rollout to finish: |deployment spec update to be observed|daemon set spec update to be observed|\d+ pods to be ready|.* to finish)`)
+	succeeded = regexp.MustCompile(`successfully rolled out$|^(?:statefulset|partitioned) .*rolling update complete|roll out complete: `)
+	// logsOfAll matches kubectl logs of several containers: upstream reads them in the order of a map.
+	logsOfAll  = regexp.MustCompile(`^kubectl logs .*--all-containers`)
 	rule3      = regexp.MustCompile(`-{3,}`)
 	onlyDashes = regexp.MustCompile(`^[- ]+$`)
 	blanks     = regexp.MustCompile(`  +`)
 )
 
 type normaliser struct {
-	command               string
-	nodes, chosen, events bool
+	command                     string
+	nodes, chosen, events, logs bool
 
 	lines []Line
 	table *table
@@ -109,6 +125,8 @@ func (n *normaliser) add(raw string) {
 	switch {
 	case l.Group == "" && eventRow.MatchString(l.Text):
 		l.Group, l.Age = groupEvents, ageOf(eventAge.FindString(raw))
+	case n.logs:
+		l.Group = groupLogs
 	case drains.MatchString(l.Text):
 		l.Group = groupDrain
 	}

@@ -70,6 +70,9 @@ const (
 // typing is the simulated time between two commands: about what a real kubectl takes to start.
 const typing = 100 * time.Millisecond
 
+// pauses are steps that only let time pass.
+var pauses = regexp.MustCompile(`^sleep [\d.]+$`)
+
 // Names of the shells: the recording's own, and the one of what the recorder did behind the scenes.
 const (
 	recorded = "recorded"
@@ -114,10 +117,16 @@ func Play(boot wire.Boot, r *Recording, exceptions Exceptions) *Result {
 }
 
 func (p *performance) perform(res *Result, exceptions Exceptions) error {
+	// before are the states before this step and before the pauses that come just before it, of which from is the first.
+	var before []kernel.Parts
+	from := 0
 	for i := range p.recording.Steps {
 		s := &p.recording.Steps[i]
 		p.index = i
-		before := p.play.State()
+		if i == 0 || !pauses.MatchString(p.recording.Steps[i-1].Command) {
+			before, from = nil, i
+		}
+		before = append(before, p.play.State())
 		printed, err := p.step(s)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", s.Line, err)
@@ -130,7 +139,7 @@ func (p *performance) perform(res *Result, exceptions Exceptions) error {
 				if !h.plausible(p, s, printed) {
 					continue
 				}
-				again, ok, err := p.retry(before, s, h, exceptions[s.Line])
+				again, ok, err := p.try(before, from, h, exceptions[s.Line])
 				if err != nil {
 					return fmt.Errorf("line %d: %w", s.Line, err)
 				}
@@ -148,9 +157,17 @@ func (p *performance) perform(res *Result, exceptions Exceptions) error {
 	return nil
 }
 
-// retry plays a step again from the state before it, with a hidden step in between. If it is then equal, the play goes on
-// from there.
-func (p *performance) retry(before map[string][]byte, s *Step, h hiddenStep, exceptions []*Exception) (printed string, ok bool, err error) {
+// try plays this step again with a hidden step before it: before the pauses first, if there are any, then right before it.
+func (p *performance) try(before []kernel.Parts, from int, h hiddenStep, exceptions []*Exception) (printed string, ok bool, err error) {
+	if printed, ok, err = p.retry(before[0], from, h, exceptions); ok || err != nil || len(before) == 1 {
+		return printed, ok, err
+	}
+	return p.retry(before[len(before)-1], p.index, h, exceptions)
+}
+
+// retry plays the steps from one to this again, from the state before them, with a hidden step in between. If this one is
+// then equal, the play goes on from there.
+func (p *performance) retry(before kernel.Parts, from int, h hiddenStep, exceptions []*Exception) (printed string, ok bool, err error) {
 	boot := p.play.Boot
 	boot.Parts = before
 	q := *p
@@ -158,9 +175,11 @@ func (p *performance) retry(before map[string][]byte, s *Step, h hiddenStep, exc
 	if err := q.play.Open(); err != nil {
 		return "", false, err
 	}
-	if _, _, err = q.run(recorder, p.machine, kubeConfig+h.Script); err == nil {
-		printed, err = q.step(s)
+	_, _, err = q.run(recorder, p.machine, kubeConfig+h.Script)
+	for q.index = from; err == nil && q.index <= p.index; q.index++ {
+		printed, err = q.step(&p.recording.Steps[q.index])
 	}
+	s := &p.recording.Steps[p.index]
 	if diff := ""; err == nil {
 		diff, _ = Compare(s, printed, exceptions)
 		ok = diff == ""

@@ -69,6 +69,8 @@ var everywhere = rules(
 	// names that the server or a controller made
 	`\b([a-z0-9][a-z0-9.-]*-)`+suffix+`\b`, `${1}xxxxx`,
 	`\b(coredns-)[0-9a-f]{8,10}\b`, `${1}HASH`, // restarted between recordings
+	`\b([a-z0-9][a-z0-9.-]*)-29\d{6}\b`, `${1}-MINUTES`, // a CronJob's Job is named after its minute
+	`(/tmp/kubectl-edit-)\d+`, `${1}N`,
 	// addresses
 	`\b10\.244\.\d+\.(?:\d{2,3}|[1-9])\b`, `PODIP`,
 	`\b10\.96\.0\.(?:1|10)\b`, `FIXED$0`,
@@ -79,7 +81,7 @@ var everywhere = rules(
 	`\b(tcp (?:\d+\.){3}\d+):[3-6]\d{4}\b`, `$1:PORT`,
 	// the node that the scheduler chose
 	`(Successfully assigned \S+ to )cka-w[12]\b`, `${1}NODE`,
-	`("?nodeName"?: ?"?)cka-w[12]\b`, `${1}NODE`,
+	`("?nodeName"?: ?"?|^\s+NodeName: +)cka-w[12]\b`, `${1}NODE`,
 	`(kubelet, )cka-w[12]\b`, `${1}NODE`,
 	`^(\s*Node: +)cka-w[12]/`, `${1}NODE/`,
 	// the host
