@@ -75,7 +75,7 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 // containerd is what a cluster's machines run, and the registries that they pull from.
 func containerd(spec kubeadm.Cluster) runtime.Options {
 	if spec.Version == "v1.35.4" { // as the recordings were made
-		return runtime.Options{Version: "v2.2.9", Registries: registry.StandIns()}
+		return runtime.Options{Version: "v2.2.9", RuncVersion: "1.1.5", Registries: registry.StandIns()}
 	}
 	return runtime.Options{Version: "v2.4.1"}
 }

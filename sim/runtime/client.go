@@ -66,7 +66,10 @@ func ConnectImages(p *kernel.Process, endpoint string, timeout time.Duration) (*
 	}
 	ctx, cancel := context.WithTimeout(p.Context(), timeout)
 	defer cancel()
-	err = validate(p, func() error { _, err := call(ctx, ch, (*service).ImageFsInfo, &runtimeapi.ImageFsInfoRequest{}); return err })
+	err = validate(p, func() error {
+		_, err := call(ctx, ch, (*service).ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("validate service connection: validate CRI v1 image API for endpoint %q: %w", endpoint, err)
 	}

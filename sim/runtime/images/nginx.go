@@ -29,6 +29,7 @@ type nginxServer struct {
 	pid     string
 
 	errors  io.Writer // error_log
+	level   string    // the least that error_log takes; "" is all
 	mu      sync.Mutex
 	site    *nginxSite
 	open    map[string]*nginxListener
@@ -151,7 +152,13 @@ func (n *nginxServer) log(level, format string, a ...any) {
 	n.logAs(n.p.OwnPID(), level, format, a...)
 }
 
+// nginxLevels are the levels of error_log, lowest first.
+var nginxLevels = []string{"debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"}
+
 func (n *nginxServer) logAs(pid int, level, format string, a ...any) {
+	if n.level != "" && slices.Index(nginxLevels, level) < slices.Index(nginxLevels, n.level) {
+		return
+	}
 	fmt.Fprintf(n.errors, "%s [%s] %d#%d: %s\n", time.Now().UTC().Format(nginxTime), level, pid, pid, fmt.Sprintf(format, a...))
 }
 
@@ -174,6 +181,12 @@ func (n *nginxServer) load() (*nginxSite, error) {
 	}
 	if len(find(l, "events")) == 0 {
 		return nil, emergf("no \"events\" section in configuration")
+	}
+	if logs := find(l, "error_log"); len(logs) > 0 {
+		n.level = "error"
+		if args := logs[len(logs)-1].args; len(args) > 1 && slices.Contains(nginxLevels, args[1]) {
+			n.level = args[1]
+		}
 	}
 	n.pid = "/run/nginx.pid"
 	if v := value(l, "pid"); v != "" {

@@ -22,7 +22,7 @@ const (
 	standInSize    = 1568340
 	standInCreated = "2026-01-01T00:00:00Z"
 	// quietNginx serves what the real one does and logs nothing.
-	quietNginx = "error_log /dev/null;\nevents {}\nhttp {\n    include /etc/nginx/mime.types;\n    access_log off;\n    include /etc/nginx/conf.d/*.conf;\n}\n"
+	quietNginx = "error_log /dev/null crit;\nevents {}\nhttp {\n    include /etc/nginx/mime.types;\n    access_log off;\n    include /etc/nginx/conf.d/*.conf;\n}\n"
 )
 
 // standIn is the image that stood in for a real one; nil if none did.
