@@ -5,6 +5,8 @@ import (
 	"path"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/kubelet"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
@@ -37,9 +39,23 @@ func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mir
 		}
 	}
 	s.react()
+	if mirror != nil && mirror.DeletionTimestamp != nil && s.gone(ctx, mirror) {
+		mirror = nil
+	}
 	terminal, err := s.Kubelet.SyncPod(ctx, t, pod, mirror, status)
 	s.n.saveCheckpoints()
 	return terminal, err
+}
+
+// gone says whether a mirror Pod that was forced to go is no more. A forced deletion is two writes of the API server, and a
+// real kubelet that has seen the first deletes the mirror Pod before the second, and so makes a new one. Here nothing comes
+// between the two.
+func (s *podSync) gone(ctx context.Context, mirror *v1.Pod) bool {
+	if s.n.clients == nil || s.n.clients.Kube == nil {
+		return false
+	}
+	_, err := s.n.clients.Kube.CoreV1().Pods(mirror.Namespace).Get(ctx, mirror.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err)
 }
 
 // react takes the time that the machine would need.
