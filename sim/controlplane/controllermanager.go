@@ -161,6 +161,7 @@ func (m *controllerManager) lead(ctx context.Context, c *config.CompletedConfig)
 	run := func(ctx context.Context) {
 		controllers := app.NewControllerDescriptors()
 		controllers[names.ServiceAccountTokenController] = newServiceAccountTokenControllerDescriptor(root)
+		keepGracePeriods(m.p, controllers)
 		m.runControllers(ctx, c, root, builder, controllers, unsecured, health)
 	}
 	if !election.LeaderElect {

@@ -71,19 +71,21 @@ import (
 
 // node is one running kubelet: upstream's struct and what was put into it.
 type node struct {
-	p        *kernel.Process
-	seen     seen
-	s        *options.KubeletServer
-	name     types.NodeName
-	hostname string
-	nodeIPs  []net.IP
-	clients  *Clients
-	recorder *recorder
-	hw       hardware
-	cm       *containerManager
-	root     *roots
-	clock    clock.RealClock
-	tls      *tls.Config
+	p *kernel.Process
+	// registered: a resumed kubelet had registered its Node.
+	registered bool
+	seen       seen
+	s          *options.KubeletServer
+	name       types.NodeName
+	hostname   string
+	nodeIPs    []net.IP
+	clients    *Clients
+	recorder   *recorder
+	hw         hardware
+	cm         *containerManager
+	root       *roots
+	clock      clock.RealClock
+	tls        *tls.Config
 
 	kl                           *kubelet.Kubelet
 	state                        unsafe.Pointer // upstream's runtimeState

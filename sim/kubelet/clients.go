@@ -36,7 +36,9 @@ func Connect(p *kernel.Process, c *rest.Config, s *options.KubeletServer) (*Clie
 	}
 	c.UserAgent = "kubelet/" + version(p) + " (linux/amd64) kubernetes/" + commit
 	c.WarningHandler = rest.NoWarnings{}
-	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return lifeline{p, apiclient.Hold(p, apiclient.RememberEvents(p, rt))} })
+	c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return lifeline{p, apiclient.Hold(p, apiclient.RememberEvents(p, rt, recorded(p)))}
+	})
 	if err := apiclient.ConfigureREST(p, c); err != nil {
 		return nil, err
 	}

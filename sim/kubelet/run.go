@@ -165,7 +165,9 @@ func (n *node) updates() <-chan kubetypes.PodUpdate {
 // settle lets a resumed kubelet see its runtime and its Node before it reports anything: what it then reports is what it
 // reported before.
 func (n *node) settle(ctx context.Context) {
-	setField(n.kl, "registrationCompleted", true)
+	if n.registered {
+		setField(n.kl, "registrationCompleted", true)
+	}
 	updateRuntimeUp(n.kl)
 	if g, ok := n.pleg.(interface{ Relist() }); ok {
 		g.Relist()

@@ -15,6 +15,7 @@ import (
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network/apiclient"
 )
 
 // State is what a machine's kubelet keeps in memory that must survive a freeze: back-offs, probe results, the status of
@@ -28,6 +29,8 @@ type State struct {
 	thawed *memory
 	// frozen is what the kubelet had seen, while none has gone on from it.
 	frozen *seen
+	// events are what the running kubelet has recorded.
+	events *apiclient.EventMemory
 }
 
 // memory is the frozen form.
@@ -36,6 +39,7 @@ type memory struct {
 	Liveness, Readiness, Startup []probeResult
 	Static                       []staticStatus
 	LastReport                   time.Time // of the Node's status
+	Unregistered                 bool      // the kubelet has not registered its Node yet
 	// Delay is upstream's delayAfterNodeStatusChange, drawn after the last change.
 	Delay time.Duration
 }
@@ -86,6 +90,9 @@ func (s *State) Freeze(snap *kernel.Snapshot) {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.events != nil {
+		snap.Put("events", 0, s.events.Freeze)
+	}
 	switch {
 	case s.live != nil && s.live.p.Alive():
 		s.live.seen.freeze(snap)
@@ -104,14 +111,34 @@ func (s *State) Thaw(parts kernel.Parts) error {
 	if err := kernel.Decode(b, m); err != nil {
 		return err
 	}
+	events := &apiclient.EventMemory{}
+	if b, ok := parts["events"]; ok {
+		if err := events.Thaw(b); err != nil {
+			return err
+		}
+	}
 	f := &seen{}
 	if err := f.thaw(parts); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.thawed, s.frozen = m, f
+	s.thawed, s.frozen, s.events = m, f, events
 	return nil
+}
+
+// recorded is the memory of what a kubelet records; one that is not resumed begins without.
+func recorded(p *kernel.Process) *apiclient.EventMemory {
+	s, ok := p.Host().Attached(stateKey{}).(*State)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.events == nil || !p.Resumed() {
+		s.events = &apiclient.EventMemory{}
+	}
+	return s.events
 }
 
 // recall makes the node its machine's, and gives a resumed one back what it knew.
@@ -145,12 +172,13 @@ func (n *node) recall() {
 	}
 	setField(n.kl, "lastStatusReportTime", m.LastReport)
 	setField(n.kl, "delayAfterNodeStatusChange", m.Delay)
+	n.registered = !m.Unregistered
 	n.seen.restore(n.p, f)
 }
 
 func (n *node) memory() memory {
 	m := memory{Crash: backOffs(n.crash), Pull: backOffs(n.pull), Liveness: probeResults(n.liveness), Readiness: probeResults(n.readiness), Startup: probeResults(n.startup),
-		LastReport: getField(n.kl, "lastStatusReportTime").(time.Time), Delay: getField(n.kl, "delayAfterNodeStatusChange").(time.Duration)}
+		LastReport: getField(n.kl, "lastStatusReportTime").(time.Time), Unregistered: !getField(n.kl, "registrationCompleted").(bool), Delay: getField(n.kl, "delayAfterNodeStatusChange").(time.Duration)}
 	for _, p := range n.pods.GetPods() {
 		if !kubetypes.IsStaticPod(p) {
 			continue
