@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -27,12 +28,10 @@ const (
 // exchange is one request and its response over a session.
 type exchange struct {
 	s       *session
-	server  *Server         // that serves it
-	serving context.Context // the connection's, at the server's end
+	by      atomic.Pointer[serving]
 	p       *pair
 	r       *http.Request // the client's
 	id      uint32        // HTTP/2 stream
-	cancel  context.CancelFunc
 	head    chan struct{} // closed when the response's header is there, or err is set
 	startUp func()        // what a cut connection keeps from starting
 
@@ -53,6 +52,21 @@ type exchange struct {
 	dead   time.Time
 	timer  *time.Timer
 	notify chan bool
+}
+
+// serving is the server's end of an exchange.
+type serving struct {
+	server *Server
+	conn   context.Context // the connection's
+	cancel context.CancelFunc
+}
+
+// stop tells the handler that nobody waits for it any more, or that it has ended. Afterwards the exchange keeps nothing of
+// the server: clients keep the bodies of watches for long after the server has ended them.
+func (x *exchange) stop() {
+	if by := x.by.Swap(nil); by != nil {
+		by.cancel()
+	}
 }
 
 // register makes the exchange hear of the connection's fate, and starts it, unless the connection is cut: then it starts
@@ -102,7 +116,7 @@ func (x *exchange) wake() {
 // connEnded tells the exchange that one end of the connection sees no more of the other. The pair's lock is held.
 func (x *exchange) connEnded(client bool, err error) {
 	if !client {
-		x.cancel()
+		x.stop()
 		return
 	}
 	if errors.Is(err, io.EOF) {
@@ -137,7 +151,7 @@ func (x *exchange) abandon(err error) {
 	x.buf, x.off = nil, 0
 	x.cond.Broadcast()
 	x.mu.Unlock()
-	x.cancel()
+	x.stop()
 	x.unregister()
 }
 
@@ -154,13 +168,13 @@ func (x *exchange) publish() {
 }
 
 // run calls the handler. It is the body of a goroutine of the serving process.
-func (x *exchange) run(req *http.Request) {
+func (x *exchange) run(server *Server, req *http.Request) {
 	normal := false
 	defer func() {
 		if !x.s.owner.Alive() {
 			// Nobody is left to answer. The client learns it from the end of the connection, which the kernel closes now.
 			recover()
-			x.cancel()
+			x.stop()
 			if req.Body != nil {
 				req.Body.Close()
 			}
@@ -172,7 +186,7 @@ func (x *exchange) run(req *http.Request) {
 				if x.s.http2 {
 					proto = "http2"
 				}
-				x.server.real.ErrorLog.Printf("%s: panic serving %v: %v\n%s", proto, x.s.remote, e, debug.Stack())
+				server.real.ErrorLog.Printf("%s: panic serving %v: %v\n%s", proto, x.s.remote, e, debug.Stack())
 			}
 		} else if normal {
 			x.finish()
@@ -182,12 +196,12 @@ func (x *exchange) run(req *http.Request) {
 		x.fail(x.aborted(), false)
 		x.end(req)
 	}()
-	x.server.Handler.ServeHTTP(x, req)
+	server.Handler.ServeHTTP(x, req)
 	normal = true
 }
 
 func (x *exchange) end(req *http.Request) {
-	x.cancel()
+	x.stop()
 	if req.Body != nil {
 		req.Body.Close()
 	}
@@ -368,7 +382,11 @@ func (x *exchange) CloseNotify() <-chan bool {
 	if x.notify == nil {
 		x.notify = make(chan bool, 1)
 		c := x.notify
-		context.AfterFunc(x.serving, func() { c <- true })
+		if by := x.by.Load(); by != nil {
+			context.AfterFunc(by.conn, func() { c <- true })
+		} else {
+			c <- true
+		}
 	}
 	return x.notify
 }

@@ -459,16 +459,17 @@ func (t *Transport) Close() {
 // exchange hands one request over. again says that the connection could not take it and another must be found.
 func (t *Transport) exchange(c *clientConn, r *http.Request) (res *http.Response, err error, again bool) {
 	s := c.s
-	server, serving := s.begin()
+	server, serves := s.begin()
 	if server == nil {
 		t.forget(c)
 		return nil, nil, true
 	}
-	ctx, cancel := context.WithCancel(serving)
-	x := &exchange{s: s, server: server, serving: serving, p: c.conn.p, r: r, id: c.stream.Add(1)*2 - 1, cancel: cancel, head: make(chan struct{}), header: http.Header{}, length: -1}
+	ctx, cancel := context.WithCancel(serves)
+	x := &exchange{s: s, p: c.conn.p, r: r, id: c.stream.Add(1)*2 - 1, head: make(chan struct{}), header: http.Header{}, length: -1}
+	x.by.Store(&serving{server, serves, cancel})
 	x.cond = sync.NewCond(&x.mu)
 	req := s.request(ctx, r)
-	err = x.register(func() { s.owner.Go(func() { x.run(req) }) })
+	err = x.register(func() { s.owner.Go(func() { x.run(server, req) }) })
 	if err != nil {
 		cancel()
 		s.finish()
