@@ -9,11 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	nodetopology "k8s.io/component-helpers/node/topology"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	"k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
+	"k8s.io/kubernetes/pkg/controller/nodelifecycle/scheduler"
 	"k8s.io/kubernetes/pkg/controller/tainteviction"
 
 	"ckadrill/sim/kernel"
@@ -87,10 +90,47 @@ func resumedNodeLifecycle(ctx context.Context, cc app.ControllerContext, name st
 				field(health.Interface(), "status").Set(reflect.ValueOf(n.Status.DeepCopy()))
 				field(health.Interface(), "lease").Set(reflect.ValueOf(lease.DeepCopy()))
 				known.SetMapIndex(reflect.ValueOf(n.Name), health)
+				if isSilent(n) {
+					keepTaint(c, n)
+				}
 			}
 		}
+		limitTaints(c, o.NodeEvictionRate)
 		c.Run(ctx)
 	}}, nil
+}
+
+// isSilent says whether a node has the taint of one that is not heard of.
+func isSilent(n *v1.Node) bool {
+	for _, t := range n.Spec.Taints {
+		if t.Effect == v1.TaintEffectNoExecute && (t.Key == v1.TaintNodeUnreachable || t.Key == v1.TaintNodeNotReady) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepTaint has a node's taint count as added already; upstream would add it anew, with the date of now
+// (addPodEvictorForNewZone and markNodeForTainting).
+func keepTaint(c *nodelifecycle.Controller, n *v1.Node) {
+	zone := nodetopology.GetZoneKey(n)
+	queues := field(c, "zoneNoExecuteTainter").Interface().(map[string]*scheduler.RateLimitedTimedQueue)
+	q := queues[zone]
+	if q == nil {
+		q = scheduler.NewRateLimitedTimedQueue(flowcontrol.NewFakeAlwaysRateLimiter())
+		queues[zone] = q
+		states := field(c, "zoneStates")
+		states.SetMapIndex(reflect.ValueOf(zone), reflect.ValueOf("Initial").Convert(states.Type().Elem()))
+	}
+	q.Add(n.Name, string(n.UID))
+	q.Try(klog.Background(), func(scheduler.TimedValue) (bool, time.Duration) { return true, 0 })
+}
+
+// limitTaints gives the queues that keepTaint has made upstream's limits.
+func limitTaints(c *nodelifecycle.Controller, rate float32) {
+	for _, q := range field(c, "zoneNoExecuteTainter").Interface().(map[string]*scheduler.RateLimitedTimedQueue) {
+		q.SwapLimiter(rate)
+	}
 }
 
 func readyCondition(n *v1.Node) *v1.NodeCondition {
@@ -123,7 +163,8 @@ func resumedTaintEviction(ctx context.Context, cc app.ControllerContext, name st
 					continue
 				}
 				if since, bears, ok := bearing(n, p); ok {
-					queue.AddWork(ctx, tainteviction.NewWorkArgs(p.Name, p.Namespace), since, since.Add(bears))
+					// The queue counts from the first date, and what it holds already has come before what comes now.
+					queue.AddWork(ctx, tainteviction.NewWorkArgs(p.Name, p.Namespace), time.Now().Add(-1), since.Add(bears))
 				}
 			}
 		}

@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -10,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/kubernetes/pkg/kubelet"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	proberesults "k8s.io/kubernetes/pkg/kubelet/prober/results"
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
@@ -39,7 +42,8 @@ type memory struct {
 	Liveness, Readiness, Startup []probeResult
 	Static                       []staticStatus
 	LastReport                   time.Time // of the Node's status
-	Unregistered                 bool      // the kubelet has not registered its Node yet
+	Reasons                      []waitingReason
+	Unregistered                 bool // the kubelet has not registered its Node yet
 	// Delay is upstream's delayAfterNodeStatusChange, drawn after the last change.
 	Delay time.Duration
 }
@@ -49,6 +53,9 @@ type backOff struct {
 	Backoff time.Duration
 	Updated time.Time
 }
+
+// waitingReason is why a container does not start, of which upstream's status tells.
+type waitingReason struct{ UID, Container, Reason, Message string }
 
 type probeResult struct {
 	Container string
@@ -173,13 +180,25 @@ func (n *node) recall() {
 	setField(n.kl, "lastStatusReportTime", m.LastReport)
 	setField(n.kl, "delayAfterNodeStatusChange", m.Delay)
 	n.registered = !m.Unregistered
+	reasons := getField(n.kl, "reasonCache").(*kubelet.ReasonCache)
+	for _, r := range m.Reasons {
+		var result kubecontainer.PodSyncResult
+		result.AddSyncResult(&kubecontainer.SyncResult{Action: kubecontainer.StartContainer, Target: r.Container, Error: errors.New(r.Reason), Message: r.Message})
+		reasons.Update(types.UID(r.UID), result)
+	}
 	n.seen.restore(n.p, f)
 }
 
 func (n *node) memory() memory {
 	m := memory{Crash: backOffs(n.crash), Pull: backOffs(n.pull), Liveness: probeResults(n.liveness), Readiness: probeResults(n.readiness), Startup: probeResults(n.startup),
 		LastReport: getField(n.kl, "lastStatusReportTime").(time.Time), Unregistered: !getField(n.kl, "registrationCompleted").(bool), Delay: getField(n.kl, "delayAfterNodeStatusChange").(time.Duration)}
+	reasons := getField(n.kl, "reasonCache").(*kubelet.ReasonCache)
 	for _, p := range n.pods.GetPods() {
+		for _, c := range append(slices.Clone(p.Spec.InitContainers), p.Spec.Containers...) {
+			if r, ok := reasons.Get(p.UID, c.Name); ok && r.Err != nil {
+				m.Reasons = append(m.Reasons, waitingReason{string(p.UID), c.Name, r.Err.Error(), r.Message})
+			}
+		}
 		if !kubetypes.IsStaticPod(p) {
 			continue
 		}
@@ -191,6 +210,10 @@ func (n *node) memory() memory {
 			m.Static = append(m.Static, staticStatus{p.Namespace, p.Name, string(p.UID), b})
 		}
 	}
+	sort.Slice(m.Reasons, func(i, j int) bool {
+		a, b := m.Reasons[i], m.Reasons[j]
+		return a.UID < b.UID || a.UID == b.UID && a.Container < b.Container
+	})
 	sort.Slice(m.Static, func(i, j int) bool { return m.Static[i].UID < m.Static[j].UID })
 	return m
 }
