@@ -229,7 +229,8 @@ func (c *Containerd) spawn(k *container, b *sandbox, files kernel.Files, main ke
 	c.mu.Lock()
 	k.proc, k.Pid = proc, proc.ID()
 	if since.IsZero() {
-		k.StartedAt = time.Now().UnixNano()
+		// not the time now: it may have passed while we waited for the lock, and a thaw gives the process its start back
+		k.StartedAt = proc.StartTime().UnixNano()
 	}
 	c.touchContainer(k)
 	c.mu.Unlock()
