@@ -22,10 +22,13 @@ build: ## build the binary; BIN=path says where
 
 test: ## run all tests
 	$(GO) vet ./...
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 race: ## run the tests of the lower rooms under the race detector
 	$(GO) test -race $(LOWER)
+
+soak: ## play every script and recording with a thaw after each command, and scripts 50 times over; takes hours
+	CKADRILL_SOAK=1 $(GO) test -timeout 12h -run 'TestThawsChangeNothing|TestSameSeedSameTranscript' -v ./cmd/ckadrill
 
 bench: ## measure speed and memory
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./cmd/ckadrill ./sim/controlplane ./sim/etcd ./sim/network
