@@ -74,7 +74,6 @@ var pathFlags = map[string]pathFlag{
 	"output-directory":      outputDirectory,
 	"kubeconfig":            func(i *invocation, v string) string { return i.explicitKubeconfig(v) },
 	"cache-dir":             func(i *invocation, v string) string { i.typedCacheDir = v; return noCache },
-	"profile":               func(_ *invocation, v string) string { return v },
 }
 
 // keyIsFile lists the commands whose flag --key names a file.
@@ -107,6 +106,8 @@ func (i *invocation) mapFlags(c *cobra.Command) {
 			f.Value = &ignoredValue{kind: f.Value.Type()}
 		case f.Name == "enable-helm", f.Name == "enable-alpha-plugins", f.Name == "network":
 			f.Value = refusedValue{f.Value, "kubectl kustomize --" + f.Name}
+		case f.Name == "profile":
+			f.Value = refusedValue{f.Value, "kubectl --profile"} // it would be that of the host process, in a file of the host
 		}
 	}
 	c.Flags().VisitAll(replace)
@@ -168,14 +169,14 @@ func (v *ignoredValue) String() string     { return v.s }
 func (v *ignoredValue) Type() string       { return v.kind }
 func (v *ignoredValue) Set(s string) error { v.s = s; return nil }
 
-// refusedValue is a flag that would start programs of the host.
+// refusedValue is a flag that would start programs of the host, or write files of it.
 type refusedValue struct {
 	pflag.Value
 	what string
 }
 
 func (v refusedValue) Set(s string) error {
-	if s == "true" {
+	if s == "true" || v.Type() == "string" && s != "" && s != "none" {
 		refuse(v.what)
 	}
 	return v.Value.Set(s)

@@ -62,7 +62,7 @@ func (m *mirror) dir() string {
 			d, err = os.MkdirTemp(d, "")
 		}
 		if err != nil {
-			m.fail(fmt.Errorf("no private directory: %w", err))
+			m.failLocked(fmt.Errorf("no private directory: %w", err))
 		}
 		m.root = d
 	}
@@ -99,6 +99,13 @@ func (m *mirror) fail(err error) {
 	fatal("error: "+err.Error(), 1)
 }
 
+// failLocked is fail for who holds mu: the process's end, and what it prints, need it.
+func (m *mirror) failLocked(err error) {
+	m.mu.Unlock()
+	defer m.mu.Lock()
+	m.fail(err)
+}
+
 // close removes the private directory.
 func (m *mirror) close() {
 	m.mu.Lock()
@@ -125,7 +132,7 @@ func (m *mirror) add(name string) string {
 	host := m.hostName(abs)
 	m.call(host, name)
 	if err := m.copyIn(abs, host, 0); err != nil {
-		m.fail(err)
+		m.failLocked(err)
 	}
 	return host
 }
@@ -195,10 +202,10 @@ func (m *mirror) content(name, base string, b []byte) string {
 	defer m.mu.Unlock()
 	host := filepath.Join(m.dir(), "-", base)
 	if err := os.MkdirAll(filepath.Dir(host), 0o700); err != nil {
-		m.fail(err)
+		m.failLocked(err)
 	}
 	if err := os.WriteFile(host, b, 0o600); err != nil {
-		m.fail(err)
+		m.failLocked(err)
 	}
 	m.call(host, name)
 	return host

@@ -22,10 +22,10 @@ import (
 )
 
 // instanceID is a UUID that stays the same as long as this instance of a program runs, also over a freeze and thaw: a
-// leader that carries on must find itself in its lease. It comes from the world's seed and the container, which a restart
-// replaces.
+// leader that carries on must find itself in its lease. It comes from the container, whose name is random and which a restart
+// replaces, and not from the world's seed, which a world that begins with an embedded state changes.
 func instanceID(p *kernel.Process) string {
-	h := sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s %d", p.World().Seed(), p.Name(), p.HostName(), p.Container, p.StartTime().UnixNano()))
+	h := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %d", p.Name(), p.HostName(), p.Container, p.StartTime().UnixNano()))
 	b := h[:16]
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])

@@ -55,7 +55,8 @@ func (s *podSync) gone(ctx context.Context, mirror *v1.Pod) bool {
 		return false
 	}
 	_, err := s.n.clients.Kube.CoreV1().Pods(mirror.Namespace).Get(ctx, mirror.Name, metav1.GetOptions{})
-	return apierrors.IsNotFound(err)
+	// The node authorizer does not let a kubelet get a Pod that is none of its node's, such as one that is gone.
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }
 
 // react takes the time that the machine would need.

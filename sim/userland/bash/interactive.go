@@ -138,14 +138,19 @@ func incomplete(sh *Shell, text string) bool {
 
 // takeSignals makes Ctrl-C end what runs in the foreground, and not the shell.
 func (sh *Shell) takeSignals() {
-	p, box := sh.p, sh.signals
-	p.Notify(kernel.SIGINT, func() {
-		box.interrupt()
-		sh.interruptForeground()
-	})
+	p := sh.p
+	sh.takeInterrupts()
 	for _, s := range []kernel.Signal{kernel.SIGTERM, kernel.SIGQUIT} {
 		p.Notify(s, func() {})
 	}
+}
+
+func (sh *Shell) takeInterrupts() {
+	box := sh.signals
+	sh.p.Notify(kernel.SIGINT, func() {
+		box.interrupt()
+		sh.interruptForeground()
+	})
 }
 
 // interruptForeground sends SIGINT to the processes of the foreground: all that descend from the shell but the jobs in the

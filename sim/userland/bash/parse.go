@@ -33,7 +33,12 @@ func (sh *Shell) textOf(n syntax.Node) string {
 
 // Run runs a text as the shell reads it: every complete line is parsed and then executed, so what stands before a syntax
 // error still happens. It returns $?.
-func (sh *Shell) Run(text string) int { return sh.run(text, 0) }
+func (sh *Shell) Run(text string) int {
+	if sh.interactive {
+		sh.takeInterrupts() // Ctrl-C throws the text away, and the shell stays
+	}
+	return sh.run(text, 0)
+}
 
 // run runs a text whose first line is line+1 of what messages speak of.
 func (sh *Shell) run(text string, line int) int {

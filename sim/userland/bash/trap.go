@@ -248,7 +248,7 @@ func (sh *Shell) listen(sig kernel.Signal) {
 	action, set := sh.traps[signalShort(sig)]
 	switch {
 	case !set && sig == kernel.SIGINT && sh.interactive:
-		return
+		sh.takeInterrupts()
 	case !set:
 		sh.p.Notify(sig, nil)
 	case action == "":
