@@ -43,7 +43,7 @@ var escapes = []string{
 	`kubectl mark; kubectl plugin list; PATH=HOST kubectl mark; PATH=HOST:$PATH kubectl mark`,
 	`cp ~/.kube/config c; kubectl --kubeconfig c config set-credentials kubernetes-admin --exec-command=HOST/mark --exec-api-version=client.authentication.k8s.io/v1; kubectl --kubeconfig c config unset users.kubernetes-admin.client-certificate-data; kubectl --kubeconfig c config unset users.kubernetes-admin.client-key-data; kubectl --kubeconfig c get pods; kubectl --kubeconfig c config set-credentials kubernetes-admin --auth-provider=oidc; kubectl --kubeconfig c get pods; rm c`,
 	`kubectl run p --image=busybox --restart=Never -- sleep 1000; kubectl wait --for=condition=Ready pod/p --timeout=60s; kubectl cp HOST/secret p:/x; kubectl cp p:/etc/hostname HOST/written; kubectl cp p:../../../../HOST/secret x; kubectl exec p -- cat HOST/secret; kubectl exec p -- sh -c 'echo x > HOST/written'; kubectl cp p:/etc/passwd ../../../../../HOST/written; kubectl delete pod p --now`,
-	`kubectl proxy --port=18001 --www=HOST --www-prefix=/h/ & sleep 2; curl -s http://127.0.0.1:18001/h/secret; kill %1; kubectl proxy --unix-socket=HOST/socket & sleep 2; kill %2; kubectl port-forward -n kube-system svc/kube-dns 18053:53 --address 0.0.0.0 & sleep 2; kill %3; wait`,
+	`kubectl proxy --port=18001 --www=HOST --www-prefix=/h/ & sleep 2; curl -s http://127.0.0.1:18001/h/secret; kill $!; kubectl proxy --unix-socket=HOST/socket & sleep 2; kill $!; kubectl port-forward -n kube-system svc/kube-dns 18053:53 --address 0.0.0.0 & sleep 2; kill $!; wait`,
 	`printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: hp}\nspec: {containers: [{name: c, image: busybox, command: [sh, -c, "cat /h/secret; echo x > /h/written; sleep 1000"], volumeMounts: [{name: h, mountPath: /h}]}], volumes: [{name: h, hostPath: {path: HOST}}]}\n' | kubectl apply -f -; sleep 10; kubectl logs hp; kubectl delete pod hp --now`,
 	// other programs
 	`sudo etcdctl snapshot save HOST/written; sudo etcdutl snapshot restore HOST/secret --data-dir HOST/made; sudo etcdctl --cacert HOST/secret get /; openssl x509 -in HOST/secret -noout -text; openssl genrsa -out HOST/written 2048; openssl enc -in HOST/secret; openssl req -new -key HOST/secret -out HOST/written`,
@@ -102,7 +102,7 @@ func TestHostIsOutOfReach(t *testing.T) {
 	}
 	p.Close()
 	if l, _ := os.ReadDir(temp); len(l) > 0 {
-		t.Errorf("%d entries are left in the temporary directory, the first is %s", len(l), l[0].Name())
+		t.Errorf("left in the temporary directory:\n%s", tree(t, temp))
 	}
 }
 
@@ -176,6 +176,7 @@ func reaches(t *testing.T, pid int, temp string) []string {
 		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, e.Name()))
 		switch {
 		case err != nil: // closed meanwhile
+		case strings.HasPrefix(target, "/sys/fs/cgroup/"): // by which Go's own runtime learns how many processors it may use
 		case strings.HasPrefix(target, "pipe:"), strings.HasPrefix(target, "anon_inode:"), target == os.DevNull, strings.HasPrefix(target, temp+"/"):
 		default:
 			l = append(l, target)

@@ -31,7 +31,7 @@ func Run(seed uint64, date time.Time, f func(w *World) int) {
 		defer func() {
 			if e := recover(); e != nil {
 				fmt.Fprintf(os.Stderr, "ckadrill: the world panicked: %v\n%s\n%s", e, debug.Stack(), Stacks())
-				os.Exit(4)
+				Exit(4)
 			}
 		}()
 		synctest.Test(t, func(*testing.T) {
@@ -50,8 +50,7 @@ func Run(seed uint64, date time.Time, f func(w *World) int) {
 			w := NewWorld(seed)
 			tame(w)
 			code := f(w)
-			removeScratch()
-			os.Exit(code)
+			Exit(code)
 		})
 	}
 	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "world", F: body}}, nil, nil)

@@ -15,8 +15,8 @@ import (
 )
 
 // Scratch makes a directory of the host that nobody else uses, for upstream's code that can only open host files. All of
-// a host process's lie in one directory, which [Run] removes at its end; those of host processes that ended otherwise are
-// removed by the next one that needs any.
+// a host process's lie in one directory, which [Exit] removes; those of host processes that ended otherwise are removed by
+// the next one that needs any.
 func Scratch(pattern string) (string, error) {
 	root, err := scratchRoot()
 	if err != nil {
@@ -67,7 +67,19 @@ func removeScratch() {
 	if !scratchMade.Load() {
 		return
 	}
-	if root, err := scratchRoot(); err == nil {
-		os.RemoveAll(root)
+	root, err := scratchRoot()
+	if err != nil {
+		return
 	}
+	for range 3 { // processes of the world may still write
+		if os.RemoveAll(root) == nil {
+			return
+		}
+	}
+}
+
+// Exit ends the host process and leaves nothing of it on the host.
+func Exit(code int) {
+	removeScratch()
+	os.Exit(code)
 }

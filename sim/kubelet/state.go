@@ -192,13 +192,8 @@ func (n *node) recall() {
 func (n *node) memory() memory {
 	m := memory{Crash: backOffs(n.crash), Pull: backOffs(n.pull), Liveness: probeResults(n.liveness), Readiness: probeResults(n.readiness), Startup: probeResults(n.startup),
 		LastReport: getField(n.kl, "lastStatusReportTime").(time.Time), Unregistered: !getField(n.kl, "registrationCompleted").(bool), Delay: getField(n.kl, "delayAfterNodeStatusChange").(time.Duration)}
-	reasons := getField(n.kl, "reasonCache").(*kubelet.ReasonCache)
 	for _, p := range n.pods.GetPods() {
-		for _, c := range append(slices.Clone(p.Spec.InitContainers), p.Spec.Containers...) {
-			if r, ok := reasons.Get(p.UID, c.Name); ok && r.Err != nil {
-				m.Reasons = append(m.Reasons, waitingReason{string(p.UID), c.Name, r.Err.Error(), r.Message})
-			}
-		}
+		m.Reasons = append(m.Reasons, n.visibleReasons(p.UID)...)
 		if !kubetypes.IsStaticPod(p) {
 			continue
 		}
@@ -227,6 +222,21 @@ func setStatus(m any, st staticStatus, status v1.PodStatus) {
 	setField(v.Interface(), "podNamespace", st.Namespace)
 	setField(v.Interface(), "status", status)
 	table.SetMapIndex(reflect.ValueOf(types.UID(st.UID)), v.Elem())
+}
+
+// visibleReasons are those that the status of a Pod tells of. Upstream may know a newer one, of which only its next sync
+// speaks; the sync that follows a thaw must not speak of it early.
+func (n *node) visibleReasons(uid types.UID) []waitingReason {
+	status, _ := n.statuses.GetPodStatus(uid)
+	var l []waitingReason
+	for _, c := range append(slices.Clone(status.InitContainerStatuses), status.ContainerStatuses...) {
+		w := c.State.Waiting
+		if w == nil || w.Reason == kubelet.ContainerCreating || w.Reason == kubelet.PodInitializing {
+			continue
+		}
+		l = append(l, waitingReason{string(uid), c.Name, w.Reason, w.Message})
+	}
+	return l
 }
 
 // backOffs reads upstream's private table of a back-off.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -37,7 +36,7 @@ func (s *server) receive(conn *wire.Conn) {
 	for {
 		var r wire.Request
 		if err := conn.Receive(&r); err != nil {
-			os.Exit(0) // the front is gone; whatever had finished is on its disk
+			kernel.Exit(0) // the front is gone; whatever had finished is on its disk
 		}
 		if i := r.Interrupt; i != nil {
 			// The gate may be waiting for a program that computes and never ends. It hears of it as well, since nothing but what

@@ -5,7 +5,6 @@ package worker
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -42,7 +41,7 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 	fail := func(err error) {
 		box.send(wire.Event{Fail: &wire.Fail{Text: err.Error()}})
 		box.flush(make(chan struct{}))
-		os.Exit(1)
+		kernel.Exit(1)
 	}
 	var first wire.Request
 	if err := conn.Receive(&first); err != nil || first.Boot == nil {

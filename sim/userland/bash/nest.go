@@ -62,7 +62,9 @@ type Command struct {
 
 // NewNest makes a nest of frozen shells, outermost first; of none, for a terminal that nobody has opened a shell on. jobs
 // are what the outermost shell has in the background, nil if that was lost in a thaw.
-func NewNest(frames []Frame, jobs *Jobs) *Nest { return &Nest{thawed: frames, jobs: jobs, before: frames} }
+func NewNest(frames []Frame, jobs *Jobs) *Nest {
+	return &Nest{thawed: frames, jobs: jobs, before: frames}
+}
 
 // Frames is the nest as plain data, outermost shell first.
 func (n *Nest) Frames() []Frame {
