@@ -71,16 +71,16 @@ func TestExceptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, un := Compare(&r.Steps[0], "NAME   DATA\na      1\n", e[1]); d != "" || len(un) > 0 {
+	if d, un := Compare(&r.Steps[0], "NAME   DATA\na      1\n", e.At(1)); d != "" || len(un) > 0 {
 		t.Error(d, un)
 	}
-	if d, _ := Compare(&r.Steps[0], "NAME   DATA\na      3\n", e[1]); d == "" {
+	if d, _ := Compare(&r.Steps[0], "NAME   DATA\na      3\n", e.At(1)); d == "" {
 		t.Error("an exception hides another line")
 	}
-	if d, un := Compare(&r.Steps[1], "6.8\n", e[5]); d != "" || len(un) > 0 {
+	if d, un := Compare(&r.Steps[1], "6.8\n", e.At(5)); d != "" || len(un) > 0 {
 		t.Error(d, un)
 	}
-	if _, un := Compare(&r.Steps[1], "6.12\n", e[5]); len(un) != 1 {
+	if _, un := Compare(&r.Steps[1], "6.12\n", e.At(5)); len(un) != 1 {
 		t.Error("an exception that is not needed is no error")
 	}
 	// only the recorded side is named, and the line is printed as well
@@ -94,7 +94,10 @@ func TestExceptions(t *testing.T) {
 		"- line: 1\n  command: kubectl\n  reason: y\n":                              "either whole",
 		"- line: 1\n  command: kubectl\n  whole: true\n  printed: x\n  reason: y\n": "either whole",
 		"- line: 1\n  command: kubectl\n  recorded: '('\n  reason: y\n":             "recorded: error parsing",
-		"- line: 1\n  command: kubectl\n  typo: x\n  reason: y\n":                   "field typo not found",
+		"- seed: 3\n": "no reason for the seed",
+		"- seed: 3\n  whole: true\n  reason: y\n":                 "a seed stands alone",
+		"- {seed: 3, reason: y}\n- {seed: 4, reason: y}\n":        "there is a seed already",
+		"- line: 1\n  command: kubectl\n  typo: x\n  reason: y\n": "field typo not found",
 	} {
 		if _, err := ParseExceptions([]byte(text), r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)

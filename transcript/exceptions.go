@@ -14,8 +14,11 @@ import (
 )
 
 // Exception says what may differ in one command, and why. Exactly one of Whole, Recorded and Printed may be all that is
-// set beside the reason, or Recorded and Printed together.
+// set beside the reason, or Recorded and Printed together. One with a Seed is about no command: it says by which draws the
+// simulation does what the real cluster happened to do.
 type Exception struct {
+	// Seed is what the randomness of the world comes from, and how far into a second the first command is typed.
+	Seed uint64 `yaml:"seed"`
 	// Line is where the command stands in the recording.
 	Line int `yaml:"line"`
 	// Command begins the command there; it guards against a recording that has changed.
@@ -32,8 +35,15 @@ type Exception struct {
 	recorded, printed *regexp.Regexp
 }
 
-// Exceptions are those of one recording, by the line of the command.
-type Exceptions map[int][]*Exception
+// Exceptions are those of one recording.
+type Exceptions struct {
+	// Seed is 0 when any will do.
+	Seed  uint64
+	lines map[int][]*Exception
+}
+
+// At are those to the command on a line.
+func (e Exceptions) At(line int) []*Exception { return e.lines[line] }
 
 // Bounds of a file of exceptions.
 const (
@@ -54,19 +64,19 @@ func ReadExceptions(r *Recording) (Exceptions, error) {
 		return Exceptions{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return Exceptions{}, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxExceptionsSize+1))
 	if err != nil {
-		return nil, err
+		return Exceptions{}, err
 	}
 	if len(b) > maxExceptionsSize {
-		return nil, fmt.Errorf("%s: larger than %d bytes", file, maxExceptionsSize)
+		return Exceptions{}, fmt.Errorf("%s: larger than %d bytes", file, maxExceptionsSize)
 	}
 	e, err := ParseExceptions(b, r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return Exceptions{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return e, nil
 }
@@ -77,29 +87,45 @@ func ParseExceptions(b []byte, r *Recording) (Exceptions, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&l); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return Exceptions{}, err
 	}
 	if len(l) > maxExceptions {
-		return nil, fmt.Errorf("more than %d exceptions", maxExceptions)
+		return Exceptions{}, fmt.Errorf("more than %d exceptions", maxExceptions)
 	}
 	steps := map[int]*Step{}
 	for i := range r.Steps {
 		steps[r.Steps[i].Line] = &r.Steps[i]
 	}
-	m := Exceptions{}
+	all := Exceptions{lines: map[int][]*Exception{}}
 	for i, e := range l {
 		if e == nil {
-			return nil, fmt.Errorf("exception %d is empty", i+1)
+			return Exceptions{}, fmt.Errorf("exception %d is empty", i+1)
+		}
+		if e.Seed != 0 && all.Seed != 0 {
+			return Exceptions{}, fmt.Errorf("exception %d: there is a seed already", i+1)
 		}
 		if err := e.check(steps[e.Line]); err != nil {
-			return nil, fmt.Errorf("exception %d: %w", i+1, err)
+			return Exceptions{}, fmt.Errorf("exception %d: %w", i+1, err)
 		}
-		m[e.Line] = append(m[e.Line], e)
+		if e.Seed != 0 {
+			all.Seed = e.Seed
+			continue
+		}
+		all.lines[e.Line] = append(all.lines[e.Line], e)
 	}
-	return m, nil
+	return all, nil
 }
 
 func (e *Exception) check(s *Step) (err error) {
+	if e.Seed != 0 {
+		switch {
+		case e.Line != 0 || e.Command != "" || e.Whole || e.Recorded != "" || e.Printed != "":
+			return errors.New("a seed stands alone with its reason")
+		case strings.TrimSpace(e.Reason) == "":
+			return errors.New("there is no reason for the seed")
+		}
+		return nil
+	}
 	switch {
 	case s == nil:
 		return fmt.Errorf("no command stands on line %d of the recording", e.Line)

@@ -17,7 +17,9 @@ import (
 // Result is how a recording went.
 type Result struct {
 	Recording *Recording
-	Steps     []Outcome
+	// Seed is what the world was made with.
+	Seed  uint64
+	Steps []Outcome
 	// Exceptions is how many were used; Unneeded are those that were not.
 	Exceptions int
 	Unneeded   []error
@@ -101,10 +103,15 @@ type performance struct {
 	index     int // of the step
 }
 
-// Play plays a recording on a fresh cluster.
+// Play plays a recording on a fresh cluster. The seed of its exceptions, if it has one, takes the place of the boot's.
 func Play(boot wire.Boot, r *Recording, exceptions Exceptions) *Result {
 	began := time.Now()
 	res := &Result{Recording: r}
+	if exceptions.Seed != 0 {
+		boot.Seed = exceptions.Seed
+		res.Exceptions++
+	}
+	res.Seed = boot.Seed
 	p := &performance{recording: r, machine: r.Machine(), bindings: bindings(r.Steps), play: &front.Play{Boot: boot}}
 	defer func() { p.play.Close() }()
 	if res.Err = p.play.Open(); res.Err == nil {
@@ -133,24 +140,24 @@ func (p *performance) perform(res *Result, exceptions Exceptions) error {
 		}
 		o := Outcome{Step: s, Printed: printed}
 		var unneeded []error
-		o.Diff, unneeded = Compare(s, printed, exceptions[s.Line])
+		o.Diff, unneeded = Compare(s, printed, exceptions.At(s.Line))
 		if o.Diff != "" {
 			for _, h := range hiddenSteps {
 				if !h.plausible(p, s, printed) {
 					continue
 				}
-				again, ok, err := p.try(before, from, h, exceptions[s.Line])
+				again, ok, err := p.try(before, from, h, exceptions.At(s.Line))
 				if err != nil {
 					return fmt.Errorf("line %d: %w", s.Line, err)
 				}
 				if ok {
 					o.Hidden, o.Printed, o.Diff = append(o.Hidden, h.What), again, ""
-					_, unneeded = Compare(s, again, exceptions[s.Line])
+					_, unneeded = Compare(s, again, exceptions.At(s.Line))
 					break
 				}
 			}
 		}
-		res.Exceptions += len(exceptions[s.Line])
+		res.Exceptions += len(exceptions.At(s.Line))
 		res.Unneeded = append(res.Unneeded, unneeded...)
 		res.Steps = append(res.Steps, o)
 	}
@@ -195,6 +202,15 @@ func (p *performance) retry(before kernel.Parts, from int, h hiddenStep, excepti
 // kubeConfig lets the recorder's shell read what the recording's shell is set to.
 const kubeConfig = "export KUBECONFIG=/root/.kube/config\n"
 
+// phase is how long after the world's beginning the first command is typed. Much happens once in a second or in ten seconds
+// on a node, and what a command meets depends on it.
+func (p *performance) phase() time.Duration {
+	return time.Duration((p.play.Boot.Seed-1)*phaseStep%10000) * time.Millisecond
+}
+
+// phaseStep is how far apart the phases of neighbouring seeds are, in milliseconds.
+const phaseStep = 1370
+
 // prepare makes what the recording's shell found.
 func (p *performance) prepare() error {
 	config, exit, err := p.run(recorder, controlPlane, "cat /etc/kubernetes/admin.conf")
@@ -214,6 +230,9 @@ func (p *performance) prepare() error {
 	sort.Strings(names)
 	for _, n := range names {
 		script += fmt.Sprintf("cp -p %s %s\n", copies[n], n)
+	}
+	if phase := p.phase(); phase > 0 {
+		script += fmt.Sprintf("sleep %.3f\n", phase.Seconds())
 	}
 	out, exit, err := p.run(shell, p.machine, script)
 	if err == nil && exit != 0 {

@@ -51,6 +51,7 @@ var everywhere = rules(
 	`\bveth[0-9a-f]{8}\b`, `vethID`,
 	`\b0x[0-9a-f]{6,}\b`, `POINTER`,
 	`("pid": |/proc/)\d+\b`, `${1}PID`,
+	`\bChannel #\d+ SubChannel #\d+`, `Channel #N SubChannel #N`, // gRPC counts them; which one speaks when is its jitter
 	`(/containers/[a-z0-9-]+/)[0-9a-f]{8}\b`, `${1}ID`,
 	`\b(sed)[A-Za-z0-9]{6}\b`, `${1}XXXXXX`,
 	`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`, `UID`,

@@ -137,6 +137,7 @@ func (m *controllerManager) lead(ctx context.Context, c *config.CompletedConfig)
 	if z, err := configz.New(app.ConfigzName); err == nil {
 		z.Set(c.ComponentConfig)
 	}
+	c.ComponentConfig.KubeCloudShared.NodeMonitorPeriod.Duration += nodeMonitorWork
 	election := c.ComponentConfig.Generic.LeaderElection
 	var checks []healthz.HealthChecker
 	var electionChecker *leaderelection.HealthzAdaptor

@@ -61,6 +61,11 @@ type loop struct {
 func (l loop) Name() string            { return l.name }
 func (l loop) Run(ctx context.Context) { l.run(ctx) }
 
+// nodeMonitorWork is what a look at all nodes takes, for which upstream's controller waits in addition to its period. Without
+// it its looks would always fall in the same instant as those of its taint worker, ten in a second, and whether a lost node
+// gets its NoExecute taint at once would be a matter of luck.
+const nodeMonitorWork = 7300 * time.Microsecond
+
 // resumedNodeLifecycle is upstream's newNodeLifecycleController. A node's silence began with the last renewal of its lease.
 func resumedNodeLifecycle(ctx context.Context, cc app.ControllerContext, name string) (app.Controller, error) {
 	client, err := cc.NewClient("node-controller")

@@ -42,6 +42,6 @@ const (
 	// directories and volumes is system calls, which take no simulated time here. Without it a Pod would be gone in the very
 	// instant in which its deletion was asked for, and a client that looks, then lists, then watches would miss it.
 	podReaction = 8 * time.Millisecond
-	// settleAfterThaw is how long a resumed kubelet stays mute: it re-reads what it already knows.
+	// settleAfterThaw is how long a resumed kubelet stays mute at most about Pods that it knew: it re-reads what it knows.
 	settleAfterThaw = 3 * time.Second
 )

@@ -3,7 +3,6 @@ package kubelet
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,7 +15,7 @@ import (
 	"ckadrill/sim/kernel"
 )
 
-// recorder is upstream's event recorder, which a resumed kubelet keeps silent until it has settled.
+// recorder is upstream's event recorder, of which a resumed kubelet keeps back what it has said before.
 type recorder struct {
 	record.EventRecorder
 	p    *kernel.Process
@@ -49,7 +48,7 @@ func newRecorder(p *kernel.Process, node string, api *Clients) *recorder {
 
 // Event implements record.EventRecorder.
 func (r *recorder) Event(o runtime.Object, kind, reason, message string) {
-	if !muted(r.p) || !announcements[reason] {
+	if !announcements[reason] || !hushOf(r.p).covers(o) {
 		r.tick()
 		r.EventRecorder.Event(o, kind, reason, message)
 	}
@@ -62,7 +61,7 @@ func (r *recorder) Eventf(o runtime.Object, kind, reason, format string, a ...an
 
 // AnnotatedEventf implements record.EventRecorder.
 func (r *recorder) AnnotatedEventf(o runtime.Object, notes map[string]string, kind, reason, format string, a ...any) {
-	if !muted(r.p) || !announcements[reason] {
+	if !announcements[reason] || !hushOf(r.p).covers(o) {
 		r.tick()
 		r.EventRecorder.AnnotatedEventf(o, notes, kind, reason, format, a...)
 	}
@@ -76,19 +75,4 @@ var announcements = map[string]bool{
 	events.StartingKubelet:   true, events.NodeReady: true, events.NodeNotReady: true, events.NodeSchedulable: true, events.NodeNotSchedulable: true,
 	events.SuccessfulNodeAllocatableEnforcement: true, events.NodeRebooted: true,
 	"NodeHasSufficientMemory": true, "NodeHasNoDiskPressure": true, "NodeHasSufficientPID": true,
-}
-
-type muteKey struct{}
-
-// mute silences a process's start-up: a kubelet that goes on after a thaw must not announce what it says anew.
-func mute(p *kernel.Process) (unmute func()) {
-	var off atomic.Bool
-	p.SetValue(muteKey{}, &off)
-	p.SetLogFilter(func([]byte) bool { return off.Load() })
-	return func() { off.Store(true) }
-}
-
-func muted(p *kernel.Process) bool {
-	off, ok := p.Value(muteKey{}).(*atomic.Bool)
-	return ok && !off.Load()
 }

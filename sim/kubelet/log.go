@@ -20,9 +20,7 @@ func logAt(p *kernel.Process, file string, line int) logr.Logger {
 
 // errorfAt prints an unstructured error line, as klog.Errorf does, from a place in upstream's source.
 func errorfAt(p *kernel.Process, file string, line int, format string, a ...any) {
-	if !muted(p) {
-		fmt.Fprintf(p.Log, "E%s %*d %s:%d] %s\n", time.Now().Format("0102 15:04:05.000000"), pidWidth, p.OwnPID(), file, line, fmt.Sprintf(format, a...))
-	}
+	fmt.Fprintf(processLog{p}, "E%s %*d %s:%d] %s\n", time.Now().Format("0102 15:04:05.000000"), pidWidth, p.OwnPID(), file, line, fmt.Sprintf(format, a...))
 }
 
 // processLog writes klog lines to a process's log, with the simulated process id in their header.
@@ -34,7 +32,7 @@ const (
 )
 
 func (l processLog) Write(b []byte) (int, error) {
-	if muted(l.p) {
+	if hushOf(l.p).coversLine(b) {
 		return len(b), nil
 	}
 	line := b

@@ -24,6 +24,9 @@ type podSync struct {
 
 // SyncPod implements upstream's podSyncer.
 func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mirror *v1.Pod, status *kubecontainer.PodStatus) (bool, error) {
+	quiet := hushOf(s.n.p)
+	quiet.knew(pod.UID)
+	defer quiet.synced(s.n.p, pod.UID)
 	if err := s.n.p.AwaitDate(); err != nil {
 		return false, err
 	}

@@ -27,17 +27,12 @@ type Seams struct {
 // Main runs a kubelet in process p until the process is ended or the kubelet fails; it returns the exit code.
 func Main(p *kernel.Process, seams Seams) int {
 	tame()
-	unmute := func() {}
+	var quiet *hush
 	if p.Resumed() {
-		unmute = mute(p)
-		go func() {
-			p.AwaitDate()
-			p.Sleep(settleAfterThaw)
-			unmute()
-		}()
+		quiet = newHush(p)
 	}
 	err := command(p, seams)
-	unmute()
+	quiet.end()
 	var done finished
 	if errors.As(err, &done) {
 		return int(done)
