@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"math/rand"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,6 +25,6 @@ func tame(w *World) {
 // seedUpstream seeds the process-wide sources that names, uids and jitter come from.
 func seedUpstream(w *World) {
 	utilrand.Seed(int64(w.source("apimachinery").Uint64()))
-	rand.Seed(int64(w.source("math").Uint64())) //nolint:staticcheck // the global source is what upstream draws from
+	drawFrom(w.seed)
 	uuid.SetRand(w.source("uuid"))
 }
