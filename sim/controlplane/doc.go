@@ -22,5 +22,6 @@ func Register(w *kernel.World) {
 	tame(w)
 	w.Programs.Register("kube-apiserver", runAPIServer)
 	w.Programs.Register("kube-controller-manager", runControllerManager)
-	w.Programs.Register("kube-scheduler", runScheduler)
+	events := holdEventsAPIs(w)
+	w.Programs.Register("kube-scheduler", func(p *kernel.Process) int { return runScheduler(p, events) })
 }

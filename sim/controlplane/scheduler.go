@@ -49,12 +49,13 @@ func buildHandlerChain(http.Handler, authenticator.Request, authorizer.Authorize
 
 // schedulerProcess is one kube-scheduler process.
 type schedulerProcess struct {
-	p     *kernel.Process
-	files *private
+	p      *kernel.Process
+	files  *private
+	events *eventsAPIs
 }
 
 // runScheduler is the program kube-scheduler.
-func runScheduler(p *kernel.Process) int {
+func runScheduler(p *kernel.Process, apis *eventsAPIs) int {
 	files, err := newPrivate(p)
 	if err != nil {
 		p.Errorf("ckadrill: %v\n", err)
@@ -62,7 +63,7 @@ func runScheduler(p *kernel.Process) int {
 	}
 	p.Log, p.Stderr = files.writer(p.Log), files.writer(p.Stderr)
 	o := options.NewOptionsWithComponentGlobalsRegistry(newRegistry(p))
-	s := &schedulerProcess{p, files}
+	s := &schedulerProcess{p, files, apis}
 	upstream := app.NewSchedulerCommand()
 	return execute(p, command{name: upstream.Use, long: upstream.Long, flags: o.Flags, registry: o.ComponentGlobalsRegistry,
 		run: func() error { return s.run(o) }})
@@ -113,7 +114,8 @@ func (s *schedulerProcess) setup(ctx context.Context, o *options.Options) (*conf
 		scheduler.WithPodInitialBackoffSeconds(cc.ComponentConfig.PodInitialBackoffSeconds),
 		scheduler.WithPodMaxInUnschedulablePodsDuration(cc.PodMaxInUnschedulablePodsDuration),
 		scheduler.WithExtenders(cc.ComponentConfig.Extenders...),
-		scheduler.WithParallelism(cc.ComponentConfig.Parallelism))
+		// One worker looks at the nodes in their order: which of equal nodes is taken then depends on the seed alone.
+		scheduler.WithParallelism(1))
 	return &cc, sched, err
 }
 
@@ -142,7 +144,7 @@ func (s *schedulerProcess) config(ctx context.Context, o *options.Options) (*con
 	if err != nil {
 		return nil, err
 	}
-	c.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, eventClient)
+	c.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, s.events.client(s.p, eventClient))
 	if election := c.ComponentConfig.LeaderElection; election.LeaderElect {
 		name := corev1.DefaultSchedulerName
 		if len(c.ComponentConfig.Profiles) != 0 {

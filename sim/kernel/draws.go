@@ -18,6 +18,10 @@ import (
 //go:linkname globalRandGenerator math/rand.globalRandGenerator
 var globalRandGenerator atomic.Pointer[rand.Rand]
 
+// grain is an instant of the draws. Events that would have the same name are microseconds apart, in the order in which
+// goroutines happen to run.
+const grain = time.Millisecond
+
 // draws is a rand.Source64.
 type draws struct {
 	seed uint64
@@ -38,7 +42,7 @@ func (d *draws) Int63() int64 { return int64(d.Uint64() >> 1) }
 
 func (d *draws) Uint64() uint64 {
 	who := drawer()
-	now := time.Now().UnixNano()
+	now := time.Now().UnixNano() / int64(grain)
 	count := uint64(0)
 	if !jitters() {
 		count = d.count(who, now)

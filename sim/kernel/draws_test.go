@@ -41,7 +41,7 @@ func TestDraws(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(time.Nanosecond)
+		time.Sleep(grain)
 		if wait.Jitter(time.Second, 1) == jitter {
 			t.Error("the jitter is the same a moment later")
 		}

@@ -51,14 +51,14 @@ func (p *Pace) left() {
 	}
 }
 
-// wait blocks until somebody waits for a volume, or idle has passed.
-func (p *Pace) wait() {
+// wait blocks until somebody waits for a volume, or idle has passed. It says whether it has blocked.
+func (p *Pace) wait() bool {
 	p.mu.Lock()
 	awake := p.awake
 	p.mu.Unlock()
 	select {
 	case <-awake:
-		return
+		return false
 	default:
 	}
 	t := time.NewTimer(p.idle)
@@ -67,6 +67,7 @@ func (p *Pace) wait() {
 	case <-awake:
 	case <-t.C:
 	}
+	return true
 }
 
 // Pods paces the loop that asks for the Pods.
@@ -85,17 +86,25 @@ func (m pacedPods) GetPods() []*v1.Pod {
 
 // Desired paces the loop that asks for what is to be mounted.
 func (p *Pace) Desired(d cache.DesiredStateOfWorld) cache.DesiredStateOfWorld {
-	return pacedDesired{d, p}
+	return &pacedDesired{DesiredStateOfWorld: d, p: p}
 }
 
 type pacedDesired struct {
 	cache.DesiredStateOfWorld
-	p *Pace
+	p      *Pace
+	turned bool // once; only the loop that mounts uses it
 }
 
+// lag is how far the loop that mounts is behind the one that asks for the Pods: half a turn, so that what it finds does not
+// depend on which of them comes first in an instant.
+const lag = 50 * time.Millisecond
+
 // GetVolumesToMount implements cache.DesiredStateOfWorld.
-func (d pacedDesired) GetVolumesToMount() []cache.VolumeToMount {
-	d.p.wait()
+func (d *pacedDesired) GetVolumesToMount() []cache.VolumeToMount {
+	if d.p.wait() || !d.turned {
+		time.Sleep(lag)
+	}
+	d.turned = true
 	return d.DesiredStateOfWorld.GetVolumesToMount()
 }
 

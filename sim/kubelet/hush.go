@@ -1,0 +1,125 @@
+package kubelet
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"ckadrill/sim/kernel"
+)
+
+// hush is the silence of a kubelet that goes on after a thaw: what its start, and its first look at the Pods that it knew,
+// would announce has been announced. It covers everything until the world's date; then, for no longer than
+// settleAfterThaw, each Pod that the kubelet knew until that Pod has been synced once. A Pod that comes later is heard.
+// The nil hush covers nothing.
+type hush struct {
+	mu      sync.Mutex
+	waking  bool
+	pending map[types.UID]bool // Pods whose first sync is not over
+}
+
+type hushKey struct{}
+
+// newHush silences a process that is resumed.
+func newHush(p *kernel.Process) *hush {
+	h := &hush{waking: true, pending: map[types.UID]bool{}}
+	p.SetValue(hushKey{}, h)
+	p.SetLogFilter(func(line []byte) bool { return !h.coversLine(line) })
+	go func() {
+		p.AwaitDate()
+		h.awake()
+		p.Sleep(settleAfterThaw)
+		h.end()
+	}()
+	return h
+}
+
+func hushOf(p *kernel.Process) *hush {
+	h, _ := p.Value(hushKey{}).(*hush)
+	return h
+}
+
+// awake ends the silence about all but the Pods that were known.
+func (h *hush) awake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waking = false
+}
+
+// end ends the silence.
+func (h *hush) end() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waking, h.pending = false, nil
+}
+
+// knew notes that a Pod waits for its first sync, if it was known before the world was frozen: then its worker asks for
+// it before the date.
+func (h *hush) knew(uid types.UID) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waking {
+		h.pending[uid] = true
+	}
+}
+
+// synced ends the silence about a Pod, a moment later: what upstream says of a sync's error it says after it.
+func (h *hush) synced(p *kernel.Process, uid types.UID) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pending[uid] {
+		go func() {
+			p.Sleep(time.Millisecond)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			delete(h.pending, uid)
+		}()
+	}
+}
+
+// covers says whether an event about an object is to be kept back.
+func (h *hush) covers(o runtime.Object) bool {
+	if h == nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch o := o.(type) {
+	case *v1.Pod:
+		return h.waking || h.pending[o.UID]
+	case *v1.ObjectReference:
+		return h.waking || h.pending[o.UID]
+	}
+	return h.waking
+}
+
+// coversLine says whether a line of the log is to be kept back: one about a Pod names its UID.
+func (h *hush) coversLine(line []byte) bool {
+	if h == nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waking {
+		return true
+	}
+	for uid := range h.pending {
+		if bytes.Contains(line, []byte(uid)) {
+			return true
+		}
+	}
+	return false
+}
