@@ -83,6 +83,14 @@ func TestExceptions(t *testing.T) {
 	if _, un := Compare(&r.Steps[1], "6.12\n", e.At(5)); len(un) != 1 {
 		t.Error("an exception that is not needed is no error")
 	}
+	lucky := mustException(t, "x", "b")
+	lucky.Chance = true
+	if d, un := Compare(&Step{Command: "x", Output: "a\nb\n"}, "a\n", []*Exception{lucky}); d != "" || len(un) > 0 {
+		t.Error(d, un)
+	}
+	if _, un := Compare(&Step{Command: "x", Output: "a\n"}, "a\n", []*Exception{lucky}); len(un) != 0 {
+		t.Error("an exception by chance must be needed")
+	}
 	// only the recorded side is named, and the line is printed as well
 	if _, un := Compare(&Step{Command: "x", Output: "a\n"}, "a\n", []*Exception{mustException(t, "x", "b")}); len(un) != 1 {
 		t.Error("an exception that matches nothing is no error")

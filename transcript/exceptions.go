@@ -29,6 +29,8 @@ type Exception struct {
 	// They see normalised lines.
 	Recorded string `yaml:"recorded"`
 	Printed  string `yaml:"printed"`
+	// Chance says that what differs is drawn at random or a matter of moments: the exception need not be needed.
+	Chance bool `yaml:"chance"`
 	// Reason is why the recording is not the truth here.
 	Reason string `yaml:"reason"`
 
@@ -119,7 +121,7 @@ func ParseExceptions(b []byte, r *Recording) (Exceptions, error) {
 func (e *Exception) check(s *Step) (err error) {
 	if e.Seed != 0 {
 		switch {
-		case e.Line != 0 || e.Command != "" || e.Whole || e.Recorded != "" || e.Printed != "":
+		case e.Line != 0 || e.Command != "" || e.Whole || e.Chance || e.Recorded != "" || e.Printed != "":
 			return errors.New("a seed stands alone with its reason")
 		case strings.TrimSpace(e.Reason) == "":
 			return errors.New("there is no reason for the seed")
@@ -152,12 +154,15 @@ func (e *Exception) check(s *Step) (err error) {
 // apply takes from both sides the lines that the exception names. It returns an error when it names none.
 func (e *Exception) apply(recorded, printed []Line) (r, p []Line, err error) {
 	if e.Whole {
-		if equal(recorded, printed) {
+		if equal(recorded, printed) && !e.Chance {
 			return recorded, printed, fmt.Errorf("the exception to %q is not needed: nothing differs", e.Command)
 		}
 		return nil, nil, nil
 	}
 	r, p = without(recorded, e.recorded), without(printed, e.printed)
+	if e.Chance {
+		return r, p, nil
+	}
 	if e.recorded != nil && len(r) == len(recorded) {
 		err = fmt.Errorf("the exception to %q is not needed: no recorded line matches %q", e.Command, e.Recorded)
 	}

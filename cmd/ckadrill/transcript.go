@@ -37,6 +37,7 @@ list of what may differ, each with a reason; one that is not needed is an error.
     command: kubectl get cm   how it begins
     recorded: ^kubeadm-       lines that only the recording has, and (or)
     printed: ^flannel         lines that only the simulation prints; or "whole: true"
+    chance: true              it is drawn at random, so that it need not differ
     reason: why the recording is not the truth here`,
 		Example: `  ckadrill transcript recordings/workloads/crashloop.console
   ckadrill transcript -j 4 recordings/*/*.console
