@@ -9,10 +9,10 @@ DRILL   ?= kubelet-stopped
 # The rooms below the control plane: they build and test in seconds, also under the race detector.
 LOWER := ./sim/kernel ./sim/machine/... ./sim/network/... ./sim/etcd/... ./sim/userland/... ./sim/session ./sim/front ./sim/wire ./sim/worker ./scenarios ./grader ./shell/terminal
 
-.PHONY: help run build test race fuzz bench soak presets clean
+.PHONY: help run build test race fuzz recordings bench soak presets clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## start a drill; DRILL=name chooses another
 	./$(BIN) drill $(DRILL)
@@ -27,8 +27,11 @@ test: ## run all tests
 race: ## run the tests of the lower rooms under the race detector
 	$(GO) test -race $(LOWER)
 
-soak: ## play every script and recording with a thaw after each command, and scripts 50 times over; takes hours
-	CKADRILL_SOAK=1 $(GO) test -timeout 12h -run 'TestThawsChangeNothing|TestSameSeedSameTranscript' -v ./cmd/ckadrill
+soak: ## play every recording, every script and recording with a thaw after each command, and scripts 50 times over; takes hours
+	CKADRILL_SOAK=1 $(GO) test -timeout 12h -run 'TestRecordings|TestThawsChangeNothing|TestSameSeedSameTranscript' -v ./cmd/ckadrill
+
+recordings: ## play all recordings of a real cluster that the simulation is equal to
+	CKADRILL_SOAK=1 $(GO) test -timeout 30m -run TestRecordings -v ./cmd/ckadrill
 
 bench: ## measure speed and memory
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./cmd/ckadrill ./sim/controlplane ./sim/etcd ./sim/network
