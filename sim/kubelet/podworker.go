@@ -67,6 +67,7 @@ func (s *podSync) react() { s.n.p.Sleep(podReaction) }
 
 // SyncTerminatingPod implements upstream's podSyncer.
 func (s *podSync) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus, grace *int64, f func(*v1.PodStatus)) error {
+	hushOf(s.n.p).knew(pod.UID)
 	if err := s.n.p.AwaitDate(); err != nil {
 		return err
 	}
@@ -76,6 +77,7 @@ func (s *podSync) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, status *k
 
 // SyncTerminatedPod implements upstream's podSyncer.
 func (s *podSync) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus) error {
+	hushOf(s.n.p).knew(pod.UID)
 	if err := s.n.p.AwaitDate(); err != nil {
 		return err
 	}
