@@ -14,7 +14,7 @@ import (
 
 // hush is the silence of a kubelet that goes on after a thaw: what its start, and its first look at the Pods that it knew,
 // would announce has been announced. It covers everything until the world's date; then, for no longer than
-// settleAfterThaw, each Pod that the kubelet knew until that Pod has been synced once. A Pod that comes later is heard.
+// settleAfterThaw, each Pod that the kubelet knew until that Pod has been synced. A Pod that comes later is heard.
 // The nil hush covers nothing.
 type hush struct {
 	mu      sync.Mutex
@@ -73,7 +73,10 @@ func (h *hush) knew(uid types.UID) {
 	}
 }
 
-// synced ends the silence about a Pod, a moment later: what upstream says of a sync's error it says after it.
+// relistReaction is more than what a relist's sync takes.
+const relistReaction = 100 * time.Millisecond
+
+// synced ends the silence about a Pod, a relist later: the first one finds all containers new, and may cause a second sync.
 func (h *hush) synced(p *kernel.Process, uid types.UID) {
 	if h == nil {
 		return
@@ -82,7 +85,7 @@ func (h *hush) synced(p *kernel.Process, uid types.UID) {
 	defer h.mu.Unlock()
 	if h.pending[uid] {
 		go func() {
-			p.Sleep(time.Millisecond)
+			p.Sleep(genericPlegRelistPeriod + relistReaction)
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			delete(h.pending, uid)
