@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"bytes"
+	"strconv"
 	"sync"
 	"time"
 
@@ -19,14 +20,14 @@ import (
 type hush struct {
 	mu      sync.Mutex
 	waking  bool
-	pending map[types.UID]bool // Pods whose first sync is not over
+	pending map[types.UID]string // by Pod whose first sync is not over: its name, as lines of the log give it
 }
 
 type hushKey struct{}
 
 // newHush silences a process that is resumed.
 func newHush(p *kernel.Process) *hush {
-	h := &hush{waking: true, pending: map[types.UID]bool{}}
+	h := &hush{waking: true, pending: map[types.UID]string{}}
 	p.SetValue(hushKey{}, h)
 	p.SetLogFilter(func(line []byte) bool { return !h.coversLine(line) })
 	go func() {
@@ -62,14 +63,14 @@ func (h *hush) end() {
 
 // knew notes that a Pod waits for its first sync, if it was known before the world was frozen: then its worker asks for
 // it before the date.
-func (h *hush) knew(uid types.UID) {
+func (h *hush) knew(pod *v1.Pod) {
 	if h == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waking {
-		h.pending[uid] = true
+		h.pending[pod.UID] = strconv.Quote(pod.Namespace + "/" + pod.Name)
 	}
 }
 
@@ -83,7 +84,7 @@ func (h *hush) synced(p *kernel.Process, uid types.UID) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.pending[uid] {
+	if h.pending[uid] != "" {
 		go func() {
 			p.Sleep(genericPlegRelistPeriod + relistReaction)
 			h.mu.Lock()
@@ -102,14 +103,14 @@ func (h *hush) covers(o runtime.Object) bool {
 	defer h.mu.Unlock()
 	switch o := o.(type) {
 	case *v1.Pod:
-		return h.waking || h.pending[o.UID]
+		return h.waking || h.pending[o.UID] != ""
 	case *v1.ObjectReference:
-		return h.waking || h.pending[o.UID]
+		return h.waking || h.pending[o.UID] != ""
 	}
 	return h.waking
 }
 
-// coversLine says whether a line of the log is to be kept back: one about a Pod names its UID.
+// coversLine says whether a line of the log is to be kept back: one about a Pod gives its UID or its name.
 func (h *hush) coversLine(line []byte) bool {
 	if h == nil {
 		return false
@@ -119,8 +120,8 @@ func (h *hush) coversLine(line []byte) bool {
 	if h.waking {
 		return true
 	}
-	for uid := range h.pending {
-		if bytes.Contains(line, []byte(uid)) {
+	for uid, name := range h.pending {
+		if bytes.Contains(line, []byte(uid)) || bytes.Contains(line, []byte(name)) {
 			return true
 		}
 	}

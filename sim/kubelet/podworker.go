@@ -25,7 +25,7 @@ type podSync struct {
 // SyncPod implements upstream's podSyncer.
 func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mirror *v1.Pod, status *kubecontainer.PodStatus) (bool, error) {
 	quiet := hushOf(s.n.p)
-	quiet.knew(pod.UID)
+	quiet.knew(pod)
 	defer quiet.synced(s.n.p, pod.UID)
 	if err := s.n.p.AwaitDate(); err != nil {
 		return false, err
@@ -67,7 +67,7 @@ func (s *podSync) react() { s.n.p.Sleep(podReaction) }
 
 // SyncTerminatingPod implements upstream's podSyncer.
 func (s *podSync) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus, grace *int64, f func(*v1.PodStatus)) error {
-	hushOf(s.n.p).knew(pod.UID)
+	hushOf(s.n.p).knew(pod)
 	if err := s.n.p.AwaitDate(); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *podSync) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, status *k
 
 // SyncTerminatedPod implements upstream's podSyncer.
 func (s *podSync) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, status *kubecontainer.PodStatus) error {
-	hushOf(s.n.p).knew(pod.UID)
+	hushOf(s.n.p).knew(pod)
 	if err := s.n.p.AwaitDate(); err != nil {
 		return err
 	}

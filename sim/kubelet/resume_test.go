@@ -68,7 +68,7 @@ func init() {
 		if err := state.Thaw(kernel.Parts{"memory": parts["kubelet/cka-w1/memory"]}); err != nil {
 			return err
 		}
-		b.w.WarmUp(time.Now().Add(time.Second))
+		b.w.WarmUp(time.Now().Add(2500 * time.Millisecond))
 		second := b.startAt(started)
 		time.Sleep(20 * time.Second)
 		if !second.Alive() {
