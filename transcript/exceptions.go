@@ -17,7 +17,7 @@ import (
 // set beside the reason, or Recorded and Printed together. One with a Seed is about no command: it says by which draws the
 // simulation does what the real cluster happened to do.
 type Exception struct {
-	// Seed is what the randomness of the world comes from, and how far into a second the first command is typed.
+	// Seed is what the randomness of the world comes from, and the time at which the first command is typed.
 	Seed uint64 `yaml:"seed"`
 	// Line is where the command stands in the recording.
 	Line int `yaml:"line"`

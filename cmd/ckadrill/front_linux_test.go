@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -145,27 +143,10 @@ func (s *seat) shows(line, want string) {
 	}
 }
 
-// worker is the process id of the program's worker.
-func (s *seat) worker() int {
-	s.t.Helper()
-	l, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
-	for _, f := range l {
-		b, _ := os.ReadFile(f)
-		if fields := strings.Fields(string(b)); len(fields) > 0 {
-			pid, err := strconv.Atoi(fields[len(fields)-1])
-			if err == nil {
-				return pid
-			}
-		}
-	}
-	s.t.Fatal("the program has no worker")
-	return 0
-}
-
 // killWorker ends the worker as kill -9 does, and waits for the next prompt.
 func (s *seat) killWorker() string {
 	s.t.Helper()
-	if err := syscall.Kill(s.worker(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(youngestChild(s.t, s.cmd.Process.Pid), syscall.SIGKILL); err != nil {
 		s.t.Fatal(err)
 	}
 	return s.await(regexp.MustCompile(`(?s)ended: signal: killed.*` + prompt.String()))

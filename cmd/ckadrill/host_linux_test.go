@@ -81,7 +81,7 @@ func TestHostIsOutOfReach(t *testing.T) {
 	before := tree(t, host)
 	p := world(t, "reference", "")
 	p.Limit = kernel.Limit{Simulated: time.Hour}
-	worker := child(t)
+	worker := youngestChild(t, os.Getpid())
 	for _, e := range escapes {
 		script := strings.ReplaceAll(e, "HOST", host)
 		out, exit := run(t, p, script)
@@ -145,18 +145,17 @@ func children(pid int) []string {
 	return l
 }
 
-// child is the youngest child of this process: the worker that was started last.
-func child(t *testing.T) int {
+// youngestChild is the one that was started last: a program's worker.
+func youngestChild(t *testing.T, pid int) int {
 	t.Helper()
-	l := children(os.Getpid())
-	if len(l) == 0 {
-		t.Fatal("there is no worker")
-	}
 	youngest := 0
-	for _, s := range l {
+	for _, s := range children(pid) {
 		if n, err := strconv.Atoi(s); err == nil {
 			youngest = max(youngest, n)
 		}
+	}
+	if youngest == 0 {
+		t.Fatalf("process %d has no worker", pid)
 	}
 	return youngest
 }

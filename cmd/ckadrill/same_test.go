@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -214,13 +214,10 @@ func TestThawsChangeNothingInRecordings(t *testing.T) {
 	if os.Getenv(soak) == "" {
 		t.Skip("make soak plays the recordings")
 	}
-	files, err := filepath.Glob("../../transcript/testdata/*/*.console")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no recordings", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(filepath.Dir(file))+"/"+strings.TrimSuffix(filepath.Base(file), ".console"), func(t *testing.T) {
-			r, err := transcript.Read(file)
+	files := recordingFiles(t)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		t.Run(name, func(t *testing.T) {
+			r, err := transcript.Read(files[name])
 			if err != nil {
 				t.Fatal(err)
 			}

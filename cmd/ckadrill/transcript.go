@@ -30,15 +30,17 @@ and compares what is printed with what was recorded. It takes no real time to wa
 
 What no two clusters share - ages, dates, uids, generated names, addresses, ids, tokens, the node that was chosen - is made
 equal first; then each command that differs is shown as a unified diff. A file NAME.exceptions beside NAME.console is a YAML
-list of what may differ, each with a reason; one that is not needed is an error. What a real cluster drew at random, such as how long a back-off lasts, cannot be known:
---draws finds a seed with which the simulation draws alike, and an exception "seed: N" with its reason keeps it.
+list of what may differ, each with a reason; one that is not needed is an error:
 
   - line: 12                  where the command stands in the recording
     command: kubectl get cm   how it begins
     recorded: ^kubeadm-       lines that only the recording has, and (or)
     printed: ^flannel         lines that only the simulation prints; or "whole: true"
     chance: true              it is drawn at random, so that it need not differ
-    reason: why the recording is not the truth here`,
+    reason: why the recording is not the truth here
+
+What a real cluster drew at random, such as how long a back-off lasts, cannot be known. --draws finds a seed with which the
+simulation draws alike; an exception of "seed: N" and a reason keeps it.`,
 		Example: `  ckadrill transcript recordings/workloads/crashloop.console
   ckadrill transcript -j 4 recordings/*/*.console
   ckadrill transcript -v --seed 7 recordings/cluster/mirror-pods.console`,

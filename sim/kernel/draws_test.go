@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math/rand"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,22 +15,18 @@ func TestDraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := globalRandGenerator.Load()
 		defer globalRandGenerator.Store(old)
-		drawFrom(1)
-		begin := func(seed uint64) { // the same instant for each seed
-			drawFrom(seed)
-		}
 		perm := func() []int { return rand.Perm(20) }
-		begin(1)
+		drawFrom(1)
 		a, jitter := perm(), wait.Jitter(time.Second, 1)
-		begin(2)
-		if b := perm(); equalInts(a, b) {
+		drawFrom(2)
+		if b := perm(); slices.Equal(a, b) {
 			t.Error("another seed draws the same")
 		}
-		begin(1)
-		if b := perm(); !equalInts(a, b) {
+		drawFrom(1)
+		if b := perm(); !slices.Equal(a, b) {
 			t.Error("the same seed draws something else")
 		}
-		if b := perm(); equalInts(a, b) {
+		if b := perm(); slices.Equal(a, b) {
 			t.Error("two draws of one instant are the same")
 		}
 		var wg sync.WaitGroup
@@ -61,13 +58,4 @@ func TestDraws(t *testing.T) {
 			t.Errorf("the mean of 10000 draws is %f", sum/10000)
 		}
 	})
-}
-
-func equalInts(a, b []int) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return len(a) == len(b)
 }

@@ -18,8 +18,9 @@ import (
 // settleAfterThaw, each Pod that the kubelet knew until that Pod has been synced. A Pod that comes later is heard.
 // The nil hush covers nothing.
 type hush struct {
+	p       *kernel.Process
 	mu      sync.Mutex
-	waking  bool
+	over    bool
 	pending map[types.UID]string // by Pod whose first sync is not over: its name, as lines of the log give it
 }
 
@@ -27,12 +28,11 @@ type hushKey struct{}
 
 // newHush silences a process that is resumed.
 func newHush(p *kernel.Process) *hush {
-	h := &hush{waking: true, pending: map[types.UID]string{}}
+	h := &hush{p: p, pending: map[types.UID]string{}}
 	p.SetValue(hushKey{}, h)
 	p.SetLogFilter(func(line []byte) bool { return !h.coversLine(line) })
 	go func() {
 		p.AwaitDate()
-		h.awake()
 		p.Sleep(settleAfterThaw)
 		h.end()
 	}()
@@ -44,12 +44,8 @@ func hushOf(p *kernel.Process) *hush {
 	return h
 }
 
-// awake ends the silence about all but the Pods that were known.
-func (h *hush) awake() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.waking = false
-}
+// waking says whether everything is covered.
+func (h *hush) waking() bool { return !h.over && h.p.World().Warming() }
 
 // end ends the silence.
 func (h *hush) end() {
@@ -58,7 +54,7 @@ func (h *hush) end() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.waking, h.pending = false, nil
+	h.over, h.pending = true, nil
 }
 
 // knew notes that a Pod waits for its first sync, if it was known before the world was frozen: then its worker asks for
@@ -69,7 +65,7 @@ func (h *hush) knew(pod *v1.Pod) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waking {
+	if h.waking() {
 		h.pending[pod.UID] = strconv.Quote(pod.Namespace + "/" + pod.Name)
 	}
 }
@@ -78,7 +74,7 @@ func (h *hush) knew(pod *v1.Pod) {
 const relistReaction = 100 * time.Millisecond
 
 // synced ends the silence about a Pod, a relist later: the first one finds all containers new, and may cause a second sync.
-func (h *hush) synced(p *kernel.Process, uid types.UID) {
+func (h *hush) synced(uid types.UID) {
 	if h == nil {
 		return
 	}
@@ -86,7 +82,7 @@ func (h *hush) synced(p *kernel.Process, uid types.UID) {
 	defer h.mu.Unlock()
 	if h.pending[uid] != "" {
 		go func() {
-			p.Sleep(genericPlegRelistPeriod + relistReaction)
+			h.p.Sleep(genericPlegRelistPeriod + relistReaction)
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			delete(h.pending, uid)
@@ -101,13 +97,14 @@ func (h *hush) covers(o runtime.Object) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var uid types.UID
 	switch o := o.(type) {
 	case *v1.Pod:
-		return h.waking || h.pending[o.UID] != ""
+		uid = o.UID
 	case *v1.ObjectReference:
-		return h.waking || h.pending[o.UID] != ""
+		uid = o.UID
 	}
-	return h.waking
+	return h.waking() || h.pending[uid] != ""
 }
 
 // coversLine says whether a line of the log is to be kept back: one about a Pod gives its UID or its name.
@@ -117,7 +114,7 @@ func (h *hush) coversLine(line []byte) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waking {
+	if h.waking() {
 		return true
 	}
 	for uid, name := range h.pending {

@@ -26,7 +26,7 @@ type podSync struct {
 func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mirror *v1.Pod, status *kubecontainer.PodStatus) (bool, error) {
 	quiet := hushOf(s.n.p)
 	quiet.knew(pod)
-	defer quiet.synced(s.n.p, pod.UID)
+	defer quiet.synced(pod.UID)
 	if err := s.n.p.AwaitDate(); err != nil {
 		return false, err
 	}

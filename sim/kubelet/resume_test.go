@@ -68,6 +68,7 @@ func init() {
 		if err := state.Thaw(kernel.Parts{"memory": parts["kubelet/cka-w1/memory"]}); err != nil {
 			return err
 		}
+		// As long as a world's warm-up is not a multiple of a second, no relist falls on its end.
 		b.w.WarmUp(time.Now().Add(2500 * time.Millisecond))
 		second := b.startAt(started)
 		time.Sleep(20 * time.Second)

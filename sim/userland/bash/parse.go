@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"ckadrill/sim/kernel"
 )
 
 func (sh *Shell) parser() *syntax.Parser {
@@ -35,7 +37,7 @@ func (sh *Shell) textOf(n syntax.Node) string {
 // error still happens. It returns $?.
 func (sh *Shell) Run(text string) int {
 	if sh.interactive {
-		sh.takeInterrupts() // Ctrl-C throws the text away, and the shell stays
+		sh.listen(kernel.SIGINT) // Ctrl-C throws the text away, and the shell stays
 	}
 	return sh.run(text, 0)
 }

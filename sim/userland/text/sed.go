@@ -780,16 +780,16 @@ func (r *sedRun) editFile(name, suffix string) bool {
 		return false
 	}
 	st := kernel.StatOf(info)
-	for _, change := range []func(){
-		func() { c.Files.Chown(tmp, st.UID, st.GID) },
-		func() { c.Files.Chmod(tmp, info.Mode()) },
-		func() { c.Files.Chmod(tmp, info.Mode()) }, // GNU sed copies the access control list, which sets the mode again
-		func() {},
-	} {
+	for step := range 4 {
 		if c.Wait(editCost) != nil {
 			return false
 		}
-		change()
+		switch step {
+		case 0:
+			c.Files.Chown(tmp, st.UID, st.GID)
+		case 1, 2: // GNU sed copies the access control list, too, which sets the mode again
+			c.Files.Chmod(tmp, info.Mode())
+		}
 	}
 	w := bufio.NewWriter(f)
 	r.out, r.inputs, r.line, r.missing = w, []string{name}, 0, false
