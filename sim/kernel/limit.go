@@ -43,17 +43,20 @@ func (l Limit) Watch(p *Process, over func(why string)) {
 }
 
 // KillDescendants kills what p has started, and what these have, until there is nothing left: while some are killed, others
-// may start more. It takes a few simulated milliseconds.
+// may start more, also one that is dead and has not noticed yet. Only a listing that is empty after simulated time has
+// passed, for which everybody must have come to rest, is the last. It takes a few simulated milliseconds.
 func (t *Table) KillDescendants(p *Process) {
+	rested := false
 	for range 100 {
 		l := t.Descendants(p)
-		if len(l) == 0 {
+		if len(l) == 0 && rested {
 			return
 		}
 		for _, q := range l {
 			q.Signal(SIGKILL)
 		}
 		time.Sleep(time.Millisecond)
+		rested = true
 	}
 }
 

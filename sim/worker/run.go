@@ -24,11 +24,12 @@ type run struct {
 	ended     bool
 	attention chan struct{}
 	signalled bool
-	stopped   bool // by ckadrill
+	stopped   bool          // by ckadrill
+	cleared   chan struct{} // closed when a stopped run has left nothing behind
 }
 
 func newRun(s *server, q *wire.Run) *run {
-	r := &run{id: q.ID, server: s, attention: make(chan struct{})}
+	r := &run{id: q.ID, server: s, attention: make(chan struct{}), cleared: make(chan struct{})}
 	r.stdout, r.stderr = output{s.box, q.ID, 1}, output{s.box, q.ID, 2}
 	if q.TTY {
 		r.terminal = &terminal{r: r, columns: q.Columns, rows: q.Rows}
@@ -59,6 +60,7 @@ const lastChance = 2 * time.Second
 
 // giveUp ends the run and says why: first as Ctrl-C does, so that the shell keeps what it knows.
 func (r *run) giveUp(why string) {
+	defer close(r.cleared)
 	r.mu.Lock()
 	r.stopped = true
 	r.mu.Unlock()
@@ -69,6 +71,18 @@ func (r *run) giveUp(why string) {
 	kernel.SleepContext(r.process.Context(), lastChance)
 	r.process.Signal(kernel.SIGKILL)
 	processes.KillDescendants(r.process)
+}
+
+// wait waits for the run's end: that of its shell, and of what a stopped one had started, whose places in the user's process
+// limit the next run may need.
+func (r *run) wait() {
+	r.process.Wait()
+	r.mu.Lock()
+	stopped := r.stopped
+	r.mu.Unlock()
+	if stopped {
+		<-r.cleared
+	}
 }
 
 func (r *run) exitCode() int {

@@ -139,7 +139,7 @@ func (s *server) start(q *wire.Run) {
 	s.mu.Unlock()
 	q.Limit.Watch(p, func(why string) { r.giveUp("the script was stopped: " + why) })
 	go func() {
-		p.Wait()
+		r.wait()
 		r.finish()
 	}()
 	s.await(r)
