@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func (l *lab) replay(steps []step) []step {
 	}
 	l.put("/tmp/script", script.String(), 0o644)
 	o := &buffer{}
-	p := l.start(kernel.Spec{Argv: []string{"bash", "/tmp/script"}, Stdout: o, Stderr: o, Dir: "/root"})
+	p := l.start(kernel.Spec{Argv: []string{"bash", "/tmp/script"}, Stdout: typist{o}, Stderr: o, Dir: "/root"})
 	done := make(chan bool)
 	go func() { p.Wait(); close(done) }()
 	select {
@@ -76,6 +77,17 @@ func (l *lab) replay(steps []step) []step {
 		got = append(got, step{s.command, out})
 	}
 	return got
+}
+
+// typist lets a moment pass at the end of each command, as somebody does who types the next: in it the controllers see what
+// the command has changed.
+type typist struct{ *buffer }
+
+func (t typist) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(mark)) {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return t.buffer.Write(b)
 }
 
 var volatile = []struct {
