@@ -7,6 +7,7 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	clientfeatures "k8s.io/client-go/features"
 )
 
 // tame brings upstream's process-wide state, as far as apimachinery and klog own it, under the world's rule. Rooms that
@@ -18,8 +19,18 @@ func tame(w *World) {
 	// The second one backs off from a time noted at the start of the host process: in a bubble it could sleep for years.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	utilruntime.ReallyCrash = false
+	clientfeatures.ReplaceFeatureGates(orderedLists{clientfeatures.FeatureGates()})
 	seedUpstream(w)
 	tameLog(w)
+}
+
+// orderedLists are client-go's gates without WatchListClient: a reflector that fills its cache by a watch hands the first
+// objects on in the order of a map, one that lists in the order of their keys. So a scheduler would see its nodes, and a
+// controller its queue, in another order at each start.
+type orderedLists struct{ clientfeatures.Gates }
+
+func (g orderedLists) Enabled(f clientfeatures.Feature) bool {
+	return f != clientfeatures.WatchListClient && g.Gates.Enabled(f)
 }
 
 // seedUpstream seeds the process-wide sources that names, uids and jitter come from.

@@ -9,6 +9,13 @@ import "time"
 // WarmUp says that what happens before a date is the warm-up of a thawed world. It is called before anything runs.
 func (w *World) WarmUp(date time.Time) { w.warmUntil = date }
 
+// resumeStep is no round number, so that it does not meet the programs' own delays.
+const resumeStep = 1037 * time.Microsecond
+
+// ResumeStep lets the time pass that lies between the starts of two resumed processes. Which of them listens before the
+// other asks must not be a matter of which goroutine runs first.
+func ResumeStep() { time.Sleep(resumeStep) }
+
 // Warming says whether the world has not come to the date yet that it was frozen at.
 func (w *World) Warming() bool { return time.Now().Before(w.warmUntil) }
 

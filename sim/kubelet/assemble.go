@@ -1,12 +1,14 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -474,6 +476,10 @@ func (n *node) watchPods(nodeSynced cache.InformerSynced, updates chan<- any) {
 			for _, o := range objs {
 				pods = append(pods, o.(*v1.Pod))
 			}
+			// The store lists its map.
+			slices.SortFunc(pods, func(a, b *v1.Pod) int {
+				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+			})
 			n.seen.setPods(pods)
 			select {
 			case updates <- kubetypes.PodUpdate{Pods: pods, Op: kubetypes.SET, Source: kubetypes.ApiserverSource}:

@@ -42,6 +42,10 @@ const (
 	// directories and volumes is system calls, which take no simulated time here. Without it a Pod would be gone in the very
 	// instant in which its deletion was asked for, and a client that looks, then lists, then watches would miss it.
 	podReaction = 8 * time.Millisecond
+	// startStep is the least time that passes between the starts of two loops of a kubelet; each machine takes up to a
+	// millisecond longer, always as long. Upstream's start is system calls in between. Without it loops of one period would
+	// turn in the same instant for ever, in an order that nothing decides: a Pod would be restarted now or a second later.
+	startStep = 3 * time.Millisecond
 	// settleAfterThaw is how long a resumed kubelet stays mute at most about Pods that it knew: it re-reads what it knows.
 	settleAfterThaw = 3 * time.Second
 )

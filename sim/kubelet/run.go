@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"net/http"
 	"path"
@@ -111,12 +112,15 @@ func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, sea
 func (n *node) loops() {
 	p, kl, kc := n.p, n.kl, &n.s.KubeletConfiguration
 	ctx := p.Context()
+	n.step()
 	n.alloc.Run(ctx)
+	n.step()
 	go n.volumes.Run(ctx, getField(kl, "sourcesReady").(config.SourcesReady))
 	if n.clients != nil {
 		if p.Resumed() {
 			n.settle(ctx)
 		}
+		n.step()
 		go func() {
 			updateRuntimeUp(kl)
 			wait.JitterUntil(func() { endIfDead(p); syncNodeStatus(kl) }, kc.NodeStatusUpdateFrequency.Duration, nodeStatusJitter, true, p.Done())
@@ -126,18 +130,30 @@ func (n *node) loops() {
 		} else {
 			setField(kl, "containerRuntimeReadyExpected", true)
 		}
+		n.step()
 		go n.lease.Run(ctx)
 		go fastStaticPodsRegistration(kl, ctx)
 	}
+	n.step()
 	n.forever(func() { updateRuntimeUp(kl) }, updateRuntimeUpPeriod)
 	logAt(p, "kubelet_network_linux.go", 54).Info("Initialized iptables rules.", "protocol", "IPv4")
 	logAt(p, "kubelet_network_linux.go", 54).Info("Initialized iptables rules.", "protocol", "IPv6")
+	n.step()
 	n.statuses.Start(ctx)
 	if n.classes != nil {
 		n.classes.Start(p.Done())
 	}
+	n.step()
 	n.pleg.Start()
+	n.step()
 	syncLoop(kl, context.Background(), n.updates(), handler{kl, n})
+}
+
+// step lets the time pass that lies between the starts of two loops.
+func (n *node) step() {
+	h := fnv.New32a()
+	h.Write([]byte(n.hostname))
+	n.p.Sleep(startStep + time.Duration(h.Sum32()%1000)*time.Microsecond)
 }
 
 // updates hands the sources' changes on until the process ends, which ends upstream's sync loop.

@@ -469,7 +469,12 @@ func (t *Transport) exchange(c *clientConn, r *http.Request) (res *http.Response
 	x.by.Store(&serving{server, serves, cancel})
 	x.cond = sync.NewCond(&x.mu)
 	req := s.request(ctx, r)
-	err = x.register(func() { s.owner.Go(func() { x.run(server, req) }) })
+	err = x.register(func() {
+		s.owner.Go(func() {
+			time.Sleep(latency(t.p, r))
+			x.run(server, req)
+		})
+	})
 	if err != nil {
 		cancel()
 		s.finish()
