@@ -245,12 +245,7 @@ func (d *Drill) undo(p *front.Play, _ question) (string, error) {
 	if !d.Interactive {
 		return "", errors.New("undo needs the prompt: a script cannot take itself back")
 	}
-	undone, err := p.Undo(looksOnly)
-	if err != nil {
-		return "", err
-	}
-	p.Say("undone: %s", undone)
-	return "", nil
+	return "", p.Undo(looksOnly)
 }
 
 func (d *Drill) reset(p *front.Play, _ question) (string, error) {
@@ -260,11 +255,7 @@ func (d *Drill) reset(p *front.Play, _ question) (string, error) {
 	if p.Session == nil {
 		return "", errors.New("there is no session to go back in")
 	}
-	if err := p.GoTo(ready(p.Session)); err != nil {
-		return "", err
-	}
-	p.Say("back at the beginning")
-	return "", nil
+	return "", p.GoTo(ready(p.Session), "back at the beginning")
 }
 
 func (d *Drill) quit(p *front.Play, _ question) (string, error) {

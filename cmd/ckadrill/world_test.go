@@ -141,7 +141,7 @@ func TestSessionGoesOn(t *testing.T) {
 	if out, _ := run(t, p, "echo $x; kubectl get deploy web --no-headers"); !strings.HasPrefix(out, "5\nweb   1/1") {
 		t.Errorf("after a kill: %q", out)
 	}
-	if _, err := p.Undo(func(string) bool { return false }); err != nil {
+	if err := p.Undo(func(string) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	if out, _ := run(t, p, "kubectl get deploy web --no-headers; x=6"); !strings.HasPrefix(out, "web") {

@@ -53,7 +53,7 @@ const (
 )
 
 // Dial connects to etcd as kube-apiserver does: it blocks until a connection stands, 20 s at most, and then returns
-// "context deadline exceeded". endpoints are URLs or addresses; tlsConfig is nil for plain text. The client ends with the
+// "context deadline exceeded"; a resumed process does not wait. endpoints are URLs or addresses; tlsConfig is nil for plain text. The client ends with the
 // process.
 func Dial(ctx context.Context, p *kernel.Process, endpoints []string, tlsConfig *tls.Config, opts ...Option) (*Client, error) {
 	ss := Of(p.World())
@@ -70,10 +70,12 @@ func Dial(ctx context.Context, p *kernel.Process, endpoints []string, tlsConfig 
 		DialKeepAliveTimeout: keepAliveTimeout,
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{
-			grpc.WithBlock(), //nolint:staticcheck // upstream's behaviour
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialName(ctx, p, addr) }),
 			grpc.WithIdleTimeout(0), // direct calls would not count as use
 		},
+	}
+	if !p.Resumed() { // one that is had its connection when it began, and keeps its own requests waiting if it has none now
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithBlock()) //nolint:staticcheck // upstream's behaviour
 	}
 	for _, o := range opts {
 		o(&cfg)

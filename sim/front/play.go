@@ -242,21 +242,22 @@ func (p *Play) Revive() error {
 	return p.start(b)
 }
 
-// Undo goes back to the state before the last command and tells which one that was. Commands that only look, as passive
+// Undo goes back to the state before the last command and says which one that was. Commands that only look, as passive
 // tells, do not count.
-func (p *Play) Undo(passive func(typed string) bool) (string, error) {
+func (p *Play) Undo(passive func(typed string) bool) error {
 	if p.Session == nil {
-		return "", errors.New("there is no session, so nothing can be undone")
+		return errors.New("there is no session, so nothing can be undone")
 	}
 	to, undone, ok := p.Session.Before(passive)
 	if !ok {
-		return "", errors.New("nothing to undo: the session is at its beginning")
+		return errors.New("nothing to undo: the session is at its beginning")
 	}
-	return undone, p.GoTo(to)
+	return p.GoTo(to, "undone: "+undone)
 }
 
-// GoTo goes back to the state after a record of the session.
-func (p *Play) GoTo(seq int) error {
+// GoTo goes back to the state after a record of the session. It says text when it is there: before anybody can get hold of
+// the new worker, whose shell has its own to say.
+func (p *Play) GoTo(seq int, text string) error {
 	parts, err := p.Session.StateAt(seq)
 	if err != nil {
 		return err
@@ -272,7 +273,11 @@ func (p *Play) GoTo(seq int) error {
 	}
 	b := p.Boot
 	b.Parts = parts
-	return p.start(b)
+	if err := p.start(b); err != nil {
+		return err
+	}
+	p.Say("%s", text)
+	return nil
 }
 
 // Close ends the worker and gives the session free.

@@ -65,6 +65,7 @@ type Process struct {
 	done      chan struct{}
 	dead      atomic.Bool
 	resumed   bool
+	turn      time.Time // of a resumed one to connect
 	logFilter func([]byte) bool
 
 	mu       sync.Mutex
@@ -400,6 +401,9 @@ func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	if p.Net == nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("network is unreachable")}
+	}
+	if err := p.waitTurn(ctx); err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
 	return p.Net.Dial(ctx, p, network, address)
 }

@@ -52,6 +52,7 @@ func (t *Table) Start(s Spec, main Program) *Process {
 		p.Started = time.Now()
 	} else {
 		p.resumed = true
+		p.turn = time.Now().Add(time.Duration(t.host.World.resumed.Add(1)) * turnStep)
 	}
 	p.startLag()
 	t.mu.Lock()

@@ -24,13 +24,18 @@ func tame(w *World) {
 	tameLog(w)
 }
 
-// orderedLists are client-go's gates without WatchListClient: a reflector that fills its cache by a watch hands the first
-// objects on in the order of a map, one that lists in the order of their keys. So a scheduler would see its nodes, and a
-// controller its queue, in another order at each start.
+// orderedLists are client-go's gates without WatchListClient in the warm-up of a thawed world: a reflector that fills its
+// cache by a watch hands the first objects on in the order of a map, one that lists in the order of their keys. So a scheduler
+// would see its nodes, and a controller its queue, in another order after each thaw.
 type orderedLists struct{ clientfeatures.Gates }
 
 func (g orderedLists) Enabled(f clientfeatures.Feature) bool {
-	return f != clientfeatures.WatchListClient && g.Gates.Enabled(f)
+	if f == clientfeatures.WatchListClient {
+		if p := Current(); p != nil && p != gone && p.World().Warming() {
+			return false
+		}
+	}
+	return g.Gates.Enabled(f)
 }
 
 // seedUpstream seeds the process-wide sources that names, uids and jitter come from.

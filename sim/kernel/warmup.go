@@ -1,6 +1,9 @@
 package kernel
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // A thawed world begins some seconds before the date that it was frozen at. In this warm-up servers begin to listen, caches
 // fill and controllers start, so that at the date all is as it was. What was done by the date has been done: nothing may be
@@ -9,12 +12,18 @@ import "time"
 // WarmUp says that what happens before a date is the warm-up of a thawed world. It is called before anything runs.
 func (w *World) WarmUp(date time.Time) { w.warmUntil = date }
 
-// resumeStep is no round number, so that it does not meet the programs' own delays.
-const resumeStep = 1037 * time.Microsecond
+// turnStep is no round number, so that turns do not meet the programs' own delays.
+const turnStep = 1037 * time.Microsecond
 
-// ResumeStep lets the time pass that lies between the starts of two resumed processes. Which of them listens before the
-// other asks must not be a matter of which goroutine runs first.
-func ResumeStep() { time.Sleep(resumeStep) }
+// waitTurn lets a resumed process connect to others one after the other, in the order in which they were resumed, while all
+// of them build themselves up, and listen, in the first instant of the warm-up. Whether one listens before another asks must not
+// be a matter of which goroutine runs first.
+func (p *Process) waitTurn(ctx context.Context) error {
+	if !p.resumed || !p.World().Warming() {
+		return nil
+	}
+	return SleepContext(ctx, time.Until(p.turn))
+}
 
 // Warming says whether the world has not come to the date yet that it was frozen at.
 func (w *World) Warming() bool { return time.Now().Before(w.warmUntil) }

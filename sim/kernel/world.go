@@ -28,6 +28,7 @@ type World struct {
 	version   atomic.Uint64
 
 	warmUntil time.Time
+	resumed   atomic.Int64 // how many processes were
 
 	mu      sync.Mutex
 	sources map[string]*source

@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"ckadrill/sim/kernel"
-
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -174,7 +172,6 @@ func (c *Containerd) Resume() error {
 			if err := c.resumeContainer(k, b); err != nil {
 				errs = append(errs, fmt.Errorf("container %s: %w", k.ID, err))
 			}
-			kernel.ResumeStep()
 		}
 	}
 	return errors.Join(errs...)

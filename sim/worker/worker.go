@@ -35,7 +35,6 @@ const warmUp = 6 * time.Second
 
 // Main serves the front over a pair of pipes. It does not return.
 func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
-	early.Over()
 	conn := wire.NewConn(in, out)
 	box := newOutbox(conn)
 	fail := func(err error) {
@@ -94,6 +93,7 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 				s.gate.Quit()
 				return
 			}
+			early.Over()
 			box.send(wire.Event{Ready: &wire.Ready{Date: time.Now(), Delta: s.freeze(), Embedded: embedded}})
 			s.setPace(b.Pace)
 		})

@@ -277,7 +277,6 @@ func (m *Manager) Resume() error {
 		case Deactivating:
 			halfway = append(halfway, u)
 		}
-		kernel.ResumeStep()
 	}
 	for _, u := range halfway {
 		m.background(func() { m.carryOn(u) })

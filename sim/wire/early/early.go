@@ -1,7 +1,7 @@
 // Package early does what gains by being done before all other packages of the program are initialised. Both processes
 // of a world, the front and its worker, are this one program, whose packages take a tenth of a second to initialise. So
 // the front starts its first worker before that, and the two initialise side by side; and no collections are made of what
-// is allocated meanwhile, nearly all of which stays.
+// is allocated meanwhile, and by a worker until its world is there: nearly all of it stays.
 //
 // Among the packages that are ready to be initialised Go takes the first by its path, and this one needs little: it comes
 // before all that are not of the standard library.
@@ -9,7 +9,9 @@ package early
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
+	"sync"
 )
 
 // WorkerArgument makes this program a worker when it is its only argument.
@@ -31,7 +33,9 @@ func wantsWorker() bool {
 }
 
 var (
-	first   *Worker
+	first *Worker
+
+	over    sync.Mutex
 	percent = -1
 )
 
@@ -45,11 +49,22 @@ func init() {
 	default:
 		return
 	}
-	percent = debug.SetGCPercent(-1)
+	percent = debug.SetGCPercent(firstCollection / minHeap * 100)
+	runtime.AddCleanup(new([16]byte), func(int) { Over() }, 0)
 }
 
-// Over ends the time before main: collections are made from now on.
+// The first collection is made when the heap has grown to firstCollection bytes, should it come so far before [Over]: Go
+// scales what it begins with, which is minHeap. The world of an embedded cluster does with less.
+const (
+	firstCollection = 64 << 20
+	minHeap         = 4 << 20
+)
+
+// Over ends the time before main: collections are made from now on as the environment says. It is over at the latest with the
+// first collection.
 func Over() {
+	over.Lock()
+	defer over.Unlock()
 	if percent > 0 {
 		debug.SetGCPercent(percent)
 		percent = -1
