@@ -9,7 +9,7 @@ DRILL   ?= kubelet-stopped
 # The rooms below the control plane: they build and test in seconds, also under the race detector.
 LOWER := ./sim/kernel ./sim/machine/... ./sim/network/... ./sim/etcd/... ./sim/userland/... ./sim/session ./sim/front ./sim/wire ./sim/worker ./scenarios ./grader ./shell/terminal
 
-.PHONY: help run build test race fuzz recordings bench soak presets clean
+.PHONY: help run build test race fuzz recordings bench soak presets unsupported clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ fuzz: ## fuzz the parsers for a minute each
 presets: ## build the embedded clusters anew, by kubeadm's phases
 	$(GO) build -ldflags='$(LDFLAGS)' -o $(BIN) ./cmd/ckadrill
 	./$(BIN) preset sim/ready
+
+unsupported: ## write docs/unsupported.md anew, from the program's own refusals
+	$(GO) test . -run TestUnsupportedIsListed -update
 
 clean: ## remove what was built
 	rm -rf bin
