@@ -1,6 +1,7 @@
 package ckadrill
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -34,6 +35,20 @@ func roomOf(pkg string) int {
 // arrows calls f for each import of each package of the module.
 func arrows(t *testing.T, root string, f func(file, pkg, imported string)) {
 	t.Helper()
+	sources(t, root, parser.ImportsOnly, func(rel, pkg string, file *ast.File) {
+		for _, i := range file.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(rel, pkg, p)
+		}
+	})
+}
+
+// sources calls f for each parsed file below root, and its package.
+func sources(t *testing.T, root string, mode parser.Mode, f func(file, pkg string, parsed *ast.File)) {
+	t.Helper()
 	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.HasSuffix(name, ".go") {
 			return err
@@ -42,18 +57,11 @@ func arrows(t *testing.T, root string, f func(file, pkg, imported string)) {
 		if err != nil {
 			return err
 		}
-		pkg := filepath.ToSlash(filepath.Dir(rel))
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, mode)
 		if err != nil {
 			return err
 		}
-		for _, i := range file.Imports {
-			p, err := strconv.Unquote(i.Path.Value)
-			if err != nil {
-				return err
-			}
-			f(rel, pkg, p)
-		}
+		f(rel, filepath.ToSlash(filepath.Dir(rel)), parsed)
 		return nil
 	})
 	if err != nil {

@@ -2,15 +2,13 @@ package ckadrill
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
+	"maps"
 	"os"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,24 +25,19 @@ var honest = regexp.MustCompile(`(?i)ckadrill does not simulate\s*`)
 func unsupported(t *testing.T) map[string][]string {
 	t.Helper()
 	verb := regexp.MustCompile(`%[-+# 0-9.]*[a-zA-Z]`)
-	rooms := map[string][]string{}
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return err
+	refusals := map[string][]string{}
+	sources(t, ".", 0, func(file, pkg string, parsed *ast.File) {
+		if strings.HasSuffix(file, "_test.go") {
+			return
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			return err
-		}
-		room := path.Dir(filepath.ToSlash(name))
-		ast.Inspect(f, func(n ast.Node) bool {
+		ast.Inspect(parsed, func(n ast.Node) bool {
 			l, ok := n.(*ast.BasicLit)
 			if !ok || l.Kind != token.STRING {
 				return true
 			}
 			s, err := strconv.Unquote(l.Value)
 			if err != nil {
-				return true
+				t.Fatal(err)
 			}
 			for _, line := range strings.Split(s, "\n") {
 				at := honest.FindStringIndex(line)
@@ -52,38 +45,23 @@ func unsupported(t *testing.T) map[string][]string {
 					continue
 				}
 				what := strings.TrimSuffix(strings.TrimSpace(verb.ReplaceAllString(line[at[1]:], "…")), " yet")
-				if what == "" {
-					what = "…"
-				}
-				if !slices.Contains(rooms[room], what) {
-					rooms[room] = append(rooms[room], what)
+				if what = cmp.Or(what, "…"); !slices.Contains(refusals[pkg], what) {
+					refusals[pkg] = append(refusals[pkg], what)
 				}
 			}
 			return true
 		})
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range rooms {
-		slices.Sort(l)
-	}
-	return rooms
+	return refusals
 }
 
 // What is not simulated stands in one place, which the program's own refusals make.
 func TestUnsupportedIsListed(t *testing.T) {
 	const file = "docs/unsupported.md"
-	rooms := unsupported(t)
-	if len(rooms) < 10 {
-		t.Fatalf("only %d rooms refuse anything", len(rooms))
+	refusals := unsupported(t)
+	if len(refusals) < 10 {
+		t.Fatalf("only %d rooms refuse anything", len(refusals))
 	}
-	var names []string
-	for n := range rooms {
-		names = append(names, n)
-	}
-	slices.Sort(names)
 	var b bytes.Buffer
 	b.WriteString(`# What is not simulated
 
@@ -95,9 +73,9 @@ What has no refusal, because nobody asks for it by name: eviction of Pods under 
 (` + "`kubectl top`" + ` says that it is not available, as on a cluster without metrics-server), and the enforcement of NetworkPolicies,
 which are stored only, as under a CNI plugin without them.
 `)
-	for _, n := range names {
-		fmt.Fprintf(&b, "\n## %s\n\n", n)
-		for _, what := range rooms[n] {
+	for _, pkg := range slices.Sorted(maps.Keys(refusals)) {
+		fmt.Fprintf(&b, "\n## %s\n\n", pkg)
+		for _, what := range slices.Sorted(slices.Values(refusals[pkg])) {
 			fmt.Fprintf(&b, "- %s\n", what)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // bindingWork is what a scheduler needs from the event that makes a Pod fit to the binding: a cycle over its plugins and two
-// requests, none of which takes simulated time here. Without it a Pod would be on a node in the very instant in which the
+// requests, which take next to no simulated time here. Without it a Pod would be on a node in the very instant in which the
 // node lost a NoExecute taint, while the controllers' caches still have it, and be evicted at once.
 const bindingWork = 4 * time.Millisecond
 

@@ -53,8 +53,8 @@ const (
 )
 
 // Dial connects to etcd as kube-apiserver does: it blocks until a connection stands, 20 s at most, and then returns
-// "context deadline exceeded"; a resumed process does not wait. endpoints are URLs or addresses; tlsConfig is nil for plain text. The client ends with the
-// process.
+// "context deadline exceeded"; a resumed process does not wait. endpoints are URLs or addresses; tlsConfig is nil for plain
+// text. The client ends with the process.
 func Dial(ctx context.Context, p *kernel.Process, endpoints []string, tlsConfig *tls.Config, opts ...Option) (*Client, error) {
 	ss := Of(p.World())
 	if ss == nil {

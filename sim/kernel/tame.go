@@ -19,7 +19,9 @@ func tame(w *World) {
 	// The second one backs off from a time noted at the start of the host process: in a bubble it could sleep for years.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	utilruntime.ReallyCrash = false
-	clientfeatures.ReplaceFeatureGates(orderedLists{clientfeatures.FeatureGates()})
+	if _, done := clientfeatures.FeatureGates().(orderedLists); !done { // by an earlier world of this host process
+		clientfeatures.ReplaceFeatureGates(orderedLists{clientfeatures.FeatureGates()})
+	}
 	seedUpstream(w)
 	tameLog(w)
 }
@@ -30,12 +32,7 @@ func tame(w *World) {
 type orderedLists struct{ clientfeatures.Gates }
 
 func (g orderedLists) Enabled(f clientfeatures.Feature) bool {
-	if f == clientfeatures.WatchListClient {
-		if p := Current(); p != nil && p != gone && p.World().Warming() {
-			return false
-		}
-	}
-	return g.Gates.Enabled(f)
+	return (f != clientfeatures.WatchListClient || !Replaying()) && g.Gates.Enabled(f)
 }
 
 // seedUpstream seeds the process-wide sources that names, uids and jitter come from.

@@ -244,7 +244,7 @@ func TestThawCarriesOnSilently(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Until(date) - time.Second)
+		time.Sleep(time.Until(date))
 		w := kernel.NewWorld(0)
 		m := newLab(w)
 		defer m.Crash()
@@ -254,7 +254,6 @@ func TestThawCarriesOnSilently(t *testing.T) {
 		if err := m.Resume(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Until(date))
 		synctest.Wait()
 		st := m.Systemd().Status("good.service")
 		if st.Active != systemd.Active || st.MainPID != pid || m.Host().Processes.Find(pid) == nil {

@@ -244,15 +244,18 @@ func TestStreamingAndBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if _, direct := rt.(*Transport); direct {
+				start = start.Add(latency(client, r))
+			}
 			b := bufio.NewReader(res.Body)
 			for i := range 3 {
 				s, err := b.ReadString('\n')
-				if s != fmt.Sprintf("event %d\n", i) || !afterLatency(time.Since(start), time.Duration(i+1)*time.Second) {
+				if s != fmt.Sprintf("event %d\n", i) || time.Since(start) != time.Duration(i+1)*time.Second {
 					t.Error(s, err, time.Since(start))
 				}
 			}
 			res.Body.Close()
-			if d := (<-stopped).Sub(start); !afterLatency(d, 3*time.Second) {
+			if d := (<-stopped).Sub(start); d != 3*time.Second {
 				t.Error("stopped after", d)
 			}
 			rt.(interface{ CloseIdleConnections() }).CloseIdleConnections()
@@ -318,9 +321,10 @@ func TestShutdownDrains(t *testing.T) {
 				t.Error(got, err)
 			}
 		})
-		time.Sleep(time.Second)
+		r, _ := http.NewRequest("GET", "http://192.168.122.11/", nil)
+		time.Sleep(latency(client, r) + time.Second)
 		start := time.Now()
-		if err := s.Shutdown(context.Background()); err != nil || !afterLatency(time.Since(start), 4*time.Second) {
+		if err := s.Shutdown(context.Background()); err != nil || time.Since(start) != 4*time.Second {
 			t.Error(err, time.Since(start))
 		}
 		wg.Wait()
@@ -365,8 +369,9 @@ func TestTransportResumesSessions(t *testing.T) {
 		if ask(nil, ":6443") {
 			t.Error("a transport without sessions resumes one")
 		}
-		if d := time.Since(start); d > 7*(minLatency+latencySpread) {
-			t.Errorf("seven requests, with fetching tickets, took %v", d)
+		r, _ := http.NewRequest("GET", "https://192.168.122.11/", nil)
+		if d := time.Since(start) - 7*latency(client, r); d != 0 {
+			t.Errorf("fetching tickets took %v", d)
 		}
 		first.Close()
 		serve(":6443")
@@ -471,9 +476,4 @@ func benchmarkConnections(b *testing.B, s *TLSSessions) {
 		})
 	}
 	testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "bench", F: f}})
-}
-
-// afterLatency says whether what takes d by itself has taken got as a request.
-func afterLatency(got, d time.Duration) bool {
-	return got >= d && got <= d+minLatency+latencySpread
 }

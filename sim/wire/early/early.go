@@ -1,7 +1,7 @@
 // Package early does what gains by being done before all other packages of the program are initialised. Both processes
 // of a world, the front and its worker, are this one program, whose packages take a tenth of a second to initialise. So
-// the front starts its first worker before that, and the two initialise side by side; and no collections are made of what
-// is allocated meanwhile, and by a worker until its world is there: nearly all of it stays.
+// the front starts its first worker before that, and the two initialise side by side; and few collections are made of
+// what is allocated meanwhile, and by a worker until its world is there: nearly all of it stays.
 //
 // Among the packages that are ready to be initialised Go takes the first by its path, and this one needs little: it comes
 // before all that are not of the standard library.
@@ -54,7 +54,8 @@ func init() {
 }
 
 // The first collection is made when the heap has grown to firstCollection bytes, should it come so far before [Over]: Go
-// scales what it begins with, which is minHeap. The world of an embedded cluster does with less.
+// scales what it begins with, which is minHeap. An embedded cluster comes to twice as much; to put it off until then would
+// cost as much memory again.
 const (
 	firstCollection = 64 << 20
 	minHeap         = 4 << 20
