@@ -158,6 +158,17 @@ func (s *seat) kill() {
 	s.cmd.Wait()
 }
 
+// A command on another machine leaves the terminal to the shell when it has ended.
+func TestRemoteCommandLeavesTheTerminal(t *testing.T) {
+	s := takeSeat(t, "shell", "--session", t.TempDir())
+	s.await(prompt)
+	for range 3 {
+		s.shows("ssh cka-w1 hostname", "cka-w1\n")
+		s.shows("ssh cka-w1 sudo systemctl is-active kubelet; echo $?", "active\n0\n")
+		s.shows("echo typed | ssh cka-w1 cat", "typed\n")
+	}
+}
+
 // A candidate's shells, one inside of the other on two machines, survive kill -9 of the worker and of the program.
 func TestNestedShellsSurviveKills(t *testing.T) {
 	dir := t.TempDir()

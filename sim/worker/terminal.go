@@ -28,12 +28,15 @@ type question struct {
 }
 
 func (t *terminal) ask(a wire.Ask, c kernel.Completer) (wire.Answer, error) {
-	q := &question{ask: a, completer: c, answer: make(chan wire.Answer, 1)}
-	t.r.ask(q)
 	var done <-chan struct{}
 	if p := kernel.Current(); p != nil {
+		if !p.Alive() { // a goroutine that it left behind, which would take the next line from whoever it is meant for
+			return wire.Answer{}, kernel.ErrDead
+		}
 		done = p.Done()
 	}
+	q := &question{ask: a, completer: c, answer: make(chan wire.Answer, 1)}
+	t.r.ask(q)
 	select {
 	case ans := <-q.answer:
 		switch {
