@@ -46,6 +46,7 @@ func NewLab(b wire.Boot, jobs int) *Lab {
 	if jobs <= 0 {
 		jobs = runtime.GOMAXPROCS(0)
 	}
+	b.Processors = max(runtime.GOMAXPROCS(0)/jobs, 1)
 	start := func(b wire.Boot) (World, error) { return front.Start(b) }
 	return &Lab{Boot: b, Start: start, Limit: defaultLimit, slots: make(chan struct{}, jobs)}
 }

@@ -82,7 +82,9 @@ func playTranscripts(boot wire.Boot, files []string, jobs, draws int, show func(
 	for i := range played {
 		played[i] = make(chan struct{})
 	}
-	turns := make(chan struct{}, max(jobs, 1))
+	jobs = max(jobs, 1)
+	boot.Processors = max(runtime.GOMAXPROCS(0)/jobs, 1)
+	turns := make(chan struct{}, jobs)
 	var wg sync.WaitGroup
 	wg.Add(1)
 	go func() {

@@ -11,22 +11,26 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	"ckadrill/sim/kernel"
 )
 
 // httpHint travels with a dialled connection of a [Transport]: it says that requests may be handed over directly, and
-// whether they will come over TLS.
-type httpHint struct{ tls bool }
+// whether they will come over TLS, and which session with the server the client would go on with.
+type httpHint struct {
+	tls  bool
+	last *tlsSession
+}
 
 type hintKey struct{}
 
 // ForTransport marks a context with which a connection is dialled that will be given to a [Transport], by its DialContext.
 // Over a connection dialled without the mark HTTP is spoken in bytes.
-func ForTransport(ctx context.Context, tls bool) context.Context { return withHint(ctx, tls) }
+func ForTransport(ctx context.Context, tls bool) context.Context { return withHint(ctx, httpHint{tls: tls}) }
 
-func withHint(ctx context.Context, tls bool) context.Context {
-	return context.WithValue(ctx, hintKey{}, &httpHint{tls})
+func withHint(ctx context.Context, h httpHint) context.Context {
+	return context.WithValue(ctx, hintKey{}, &h)
 }
 
 func hintOf(ctx context.Context) *httpHint {
@@ -44,6 +48,8 @@ type session struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	remote string
+	// resumed is the earlier session that this one goes on with, nil if there was a handshake of its own.
+	resumed *tlsSession
 	// ready is closed when the handshake is done on the serving end too; failed says that it went wrong.
 	ready  chan struct{}
 	failed bool
@@ -209,10 +215,15 @@ func (s *Server) serveDirect(c *Conn, owner *kernel.Process) {
 	ctx = context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr())
 	n.ctx, n.cancel = context.WithCancel(ctx)
 	defer n.release()
+	if k := c.p.hint.last; k != nil && k.with == weak.Make(s) {
+		n.resumed = k
+	}
 	c.p.decide(n)
-	var tc *tls.Conn
-	if s.TLSConfig != nil {
-		tc = tls.Server(c, s.TLSConfig)
+	if n.resumed != nil {
+		state := n.resumed.server
+		n.tls, n.http2 = &state, state.NegotiatedProtocol == "h2"
+	} else if s.TLSConfig != nil {
+		tc := tls.Server(c, s.TLSConfig)
 		if err := tc.HandshakeContext(n.ctx); err != nil {
 			s.real.ErrorLog.Printf("http: TLS handshake error from %s: %v", n.remote, err)
 			n.failed = true

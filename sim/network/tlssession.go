@@ -2,58 +2,61 @@ package network
 
 import (
 	"crypto/tls"
-	"net"
-	"os"
+	"weak"
+
+	"k8s.io/utils/lru"
 )
 
-// TLSSessions keeps the TLS sessions of a client with the servers that it spoke to last. Several transports may share it.
-type TLSSessions struct{ cache tls.ClientSessionCache }
+// TLSSessions are the TLS sessions of a client with the servers that it spoke to last: the next connection to one of them, as
+// long as the same server listens there, goes on with what the last handshake agreed upon. Several transports may share
+// it. It serves clients that verify nothing and show no certificate, such as a kubelet's probes, for whom no later
+// handshake with the same server could end otherwise; other clients' handshakes are always full.
+type TLSSessions struct{ cache *lru.Cache }
 
 // NewTLSSessions makes a cache of the sessions with at most n servers.
-func NewTLSSessions(n int) *TLSSessions { return &TLSSessions{tls.NewLRUClientSessionCache(n)} }
+func NewTLSSessions(n int) *TLSSessions { return &TLSSessions{lru.New(n)} }
 
-// of is the part of the cache that belongs to a server's address. By itself crypto/tls tells servers apart by their names,
-// and several at one address have the same.
-func (s *TLSSessions) of(address string) tls.ClientSessionCache {
-	return serverSessions{s.cache, address}
+// tlsSession is what a handshake agreed upon, as either end sees it.
+type tlsSession struct {
+	with           weak.Pointer[Server] // it must not keep a dead server, and all that belongs to it
+	client, server tls.ConnectionState
 }
 
-type serverSessions struct {
-	tls.ClientSessionCache
+// anonymous says whether a client neither verifies its server nor shows a certificate.
+func anonymous(cfg *tls.Config) bool {
+	return cfg != nil && cfg.InsecureSkipVerify && cfg.VerifyConnection == nil && cfg.VerifyPeerCertificate == nil &&
+		len(cfg.Certificates) == 0 && cfg.GetClientCertificate == nil
+}
+
+type sessionKey struct {
 	address string
+	http1   bool
 }
 
-func (s serverSessions) Get(key string) (*tls.ClientSessionState, bool) {
-	return s.ClientSessionCache.Get(s.address + " " + key)
-}
+func (t *Transport) sessionKey(address string) sessionKey { return sessionKey{address, t.HTTP1} }
 
-func (s serverSessions) Put(key string, state *tls.ClientSessionState) {
-	s.ClientSessionCache.Put(s.address+" "+key, state)
-}
-
-// ticketReader is a client's end of a connection over which requests are handed over directly: nothing is ever read from
-// it, so the tickets that the server has sent after the handshake must be fetched.
-type ticketReader struct {
-	net.Conn
-	taking bool
-}
-
-// take lets the TLS client read what has arrived.
-func (r *ticketReader) take(c *tls.Conn) {
-	r.taking = true
-	c.Read(make([]byte, 1)) // it ends with the error below
-}
-
-func (r *ticketReader) Read(b []byte) (int, error) {
-	if r.taking && !r.Conn.(*Conn).readable() {
-		return 0, os.ErrDeadlineExceeded
+// last is the session with the server that was last spoken to at an address, nil if there is none.
+func (t *Transport) last(address string) *tlsSession {
+	if t.Sessions == nil || !anonymous(t.cfg) {
+		return nil
 	}
-	return r.Conn.Read(b)
+	k, _ := t.Sessions.cache.Get(t.sessionKey(address))
+	last, _ := k.(*tlsSession)
+	return last
 }
 
-// readable says whether a read would return at once.
-func (c *Conn) readable() bool {
-	c.p.mu.Lock()
-	defer c.p.mu.Unlock()
-	return c.in.arrived() > 0 || c.closed || c.reset != 0 || c.in.fin
+// remember keeps the session that a handshake with an address has made.
+func (t *Transport) remember(address string, s *session, client tls.ConnectionState) {
+	if t.Sessions == nil || !anonymous(t.cfg) {
+		return
+	}
+	s.mu.Lock()
+	with := s.server
+	s.mu.Unlock()
+	if with == nil || s.tls == nil {
+		return
+	}
+	k := &tlsSession{with: weak.Make(with), client: client, server: *s.tls}
+	k.client.DidResume, k.server.DidResume = true, true
+	t.Sessions.cache.Add(t.sessionKey(address), k)
 }

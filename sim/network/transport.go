@@ -34,7 +34,7 @@ type Transport struct {
 	// HTTP1 forbids HTTP/2.
 	HTTP1 bool
 	// Sessions makes connections that follow each other resume the TLS session of the one before, which spares both ends
-	// the signatures; nil makes full handshakes.
+	// the handshake; nil makes full handshakes.
 	Sessions *TLSSessions
 
 	mu      sync.Mutex
@@ -222,7 +222,11 @@ func (t *Transport) dial(ctx context.Context, network, address string) (net.Conn
 }
 
 func (t *Transport) handshake(ctx context.Context, c *clientConn, secure bool, address string) error {
-	raw, err := t.dial(withHint(ctx, secure), "tcp", address)
+	hint := httpHint{tls: secure}
+	if secure {
+		hint.last = t.last(address)
+	}
+	raw, err := t.dial(withHint(ctx, hint), "tcp", address)
 	if err != nil {
 		return err
 	}
@@ -297,9 +301,6 @@ func (t *Transport) config(address string, protos ...string) *tls.Config {
 	if cfg.CurvePreferences == nil {
 		cfg.CurvePreferences = curves
 	}
-	if t.Sessions != nil {
-		cfg.ClientSessionCache = t.Sessions.of(address)
-	}
 	return cfg
 }
 
@@ -315,8 +316,11 @@ func (t *Transport) protos() []string {
 }
 
 func (t *Transport) handshakeTLS(conn *Conn, s *session, address string) (tls.ConnectionState, error) {
-	end := &ticketReader{Conn: conn}
-	tc := tls.Client(end, t.config(address, t.protos()...))
+	if s.resumed != nil {
+		<-s.ready
+		return s.resumed.client, nil
+	}
+	tc := tls.Client(conn, t.config(address, t.protos()...))
 	ctx, cancel := context.WithTimeoutCause(t.p.Context(), tlsHandshakeTimeout, errHandshakeTimeout)
 	defer cancel()
 	if err := tc.HandshakeContext(ctx); err != nil {
@@ -338,10 +342,9 @@ func (t *Transport) handshakeTLS(conn *Conn, s *session, address string) (tls.Co
 		}
 		return tls.ConnectionState{}, err
 	}
-	if t.Sessions != nil {
-		end.take(tc)
-	}
-	return tc.ConnectionState(), nil
+	state := tc.ConnectionState()
+	t.remember(address, s, state)
+	return state, nil
 }
 
 // bytes is net/http's transport, for servers that are not handed requests directly.

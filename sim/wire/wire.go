@@ -36,6 +36,8 @@ type Boot struct {
 	Reseed bool
 	// Fresh builds the preset's cluster from nothing, by kubeadm's phases, instead of thawing the embedded one.
 	Fresh bool
+	// Processors is how many of the host's processors the worker may use until the world is ready, 0 for all; then it uses one.
+	Processors int
 	// Options are settings of the rooms above, by name.
 	Options map[string]string
 }

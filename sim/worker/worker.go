@@ -47,6 +47,7 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 		fail(fmt.Errorf("the first message to a worker must be a boot: %v", err))
 	}
 	b := first.Boot
+	useProcessors(b.Processors)
 	embedded := b.Parts == nil
 	if err := prepare(b); err != nil {
 		fail(err)
@@ -94,6 +95,7 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 				return
 			}
 			early.Over()
+			useProcessors(1)
 			box.send(wire.Event{Ready: &wire.Ready{Date: time.Now(), Delta: s.freeze(), Embedded: embedded}})
 			s.setPace(b.Pace)
 		})
