@@ -101,10 +101,12 @@ type performance struct {
 	play      *front.Play
 	bindings  []binding
 	index     int // of the step
+	thaw      bool
 }
 
-// Play plays a recording on a fresh cluster. The seed of its exceptions, if it has one, takes the place of the boot's.
-func Play(boot wire.Boot, r *Recording, exceptions Exceptions) *Result {
+// Play plays a recording on a fresh cluster. The seed of its exceptions, if it has one, takes the place of the boot's. With
+// thaw the world is frozen after each command and goes on in a new worker.
+func Play(boot wire.Boot, r *Recording, exceptions Exceptions, thaw bool) *Result {
 	began := time.Now()
 	res := &Result{Recording: r}
 	if exceptions.Seed != 0 {
@@ -112,7 +114,7 @@ func Play(boot wire.Boot, r *Recording, exceptions Exceptions) *Result {
 		res.Exceptions++
 	}
 	res.Seed = boot.Seed
-	p := &performance{recording: r, machine: r.Machine(), bindings: bindings(r.Steps), play: &front.Play{Boot: boot}}
+	p := &performance{recording: r, machine: r.Machine(), bindings: bindings(r.Steps), play: &front.Play{Boot: boot}, thaw: thaw}
 	defer func() { p.play.Close() }()
 	if res.Err = p.play.Open(); res.Err == nil {
 		if res.Err = p.prepare(); res.Err == nil {
@@ -280,6 +282,12 @@ func (p *performance) step(s *Step) (string, error) {
 	out, exit, err := p.run(recorded, p.machine, s.Command)
 	if err != nil {
 		return "", err
+	}
+	if p.thaw {
+		p.play.Worker().Close()
+		if err := p.play.Revive(); err != nil {
+			return "", err
+		}
 	}
 	got := Step{Output: out, Exit: exit}
 	return got.Text(), nil

@@ -60,8 +60,23 @@ var quick = []string{
 	"troubleshooting/controller-manager-bad-flag", "workloads/crashloop", "workloads/daemonset", "workloads/deployment-describe-yaml", "workloads/image-pull-errors", "workloads/rollout-undo",
 }
 
+// thawed are those that every run of the tests plays with a thaw after each command.
+var thawed = []string{"cluster/mirror-pods", "workloads/rollout-undo"}
+
 // TestRecordings plays recordings of a real cluster: a few of them, or all in a soak.
 func TestRecordings(t *testing.T) {
+	playRecordings(t, quick, playing{jobs: 2, draws: 1})
+}
+
+// A freeze and a thaw in a new worker after every command of a recording changes nothing that follows: it stays as it was
+// recorded.
+func TestThawsChangeNothingInRecordings(t *testing.T) {
+	playRecordings(t, thawed, playing{jobs: 2, draws: 1, thaw: true})
+}
+
+// playRecordings plays some recordings, in a soak all that the simulation is equal to.
+func playRecordings(t *testing.T, some []string, how playing) {
+	t.Helper()
 	files := recordingFiles(t)
 	for name := range differing {
 		if files[name] == "" {
@@ -70,12 +85,12 @@ func TestRecordings(t *testing.T) {
 	}
 	var play []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if differing[name] == "" && (os.Getenv(soak) != "" || slices.Contains(quick, name)) {
+		if differing[name] == "" && (os.Getenv(soak) != "" || slices.Contains(some, name)) {
 			play = append(play, files[name])
 		}
 	}
 	f := worldFlags{seed: 1, preset: recordedCluster}
-	results, err := playTranscripts(f.boot(), play, 2, 1, nil)
+	results, err := playTranscripts(f.boot(), play, how, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"ckadrill/shell/console"
 	"ckadrill/sim/front"
-	"ckadrill/transcript"
 )
 
 // soak is set in the environment for the tests that take hours: make soak.
@@ -207,27 +205,4 @@ func sameNames() []string {
 	}
 	slices.Sort(l)
 	return l
-}
-
-// A freeze and a thaw after every command of a recording changes nothing that follows.
-func TestThawsChangeNothingInRecordings(t *testing.T) {
-	if os.Getenv(soak) == "" {
-		t.Skip("make soak plays the recordings")
-	}
-	files := recordingFiles(t)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		t.Run(name, func(t *testing.T) {
-			r, err := transcript.Read(files[name])
-			if err != nil {
-				t.Fatal(err)
-			}
-			var commands []string
-			for _, s := range r.Steps {
-				commands = append(commands, s.Command)
-			}
-			whole := playCommands(t, recordedCluster, commands, false)
-			thawed := playCommands(t, recordedCluster, commands, true)
-			differ(t, "thawed after each command", whole, thawed)
-		})
-	}
 }

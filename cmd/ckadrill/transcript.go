@@ -21,7 +21,7 @@ const recordedCluster = "recorded"
 func transcriptCommand() *cobra.Command {
 	f := worldFlags{preset: recordedCluster}
 	var jobs, draws int
-	var verbose bool
+	var verbose, thaw bool
 	c := &cobra.Command{
 		Use:   "transcript FILE...",
 		Short: "Compare recorded console sessions of a real cluster with the simulation",
@@ -46,7 +46,7 @@ simulation draws alike; an exception of "seed: N" and a reason keeps it.`,
   ckadrill transcript -v --seed 7 recordings/cluster/mirror-pods.console`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			results, err := playTranscripts(f.boot(), args, jobs, draws, func(r *transcript.Result) { printTranscript(os.Stdout, r, verbose) })
+			results, err := playTranscripts(f.boot(), args, playing{jobs: jobs, draws: draws, thaw: thaw}, func(r *transcript.Result) { printTranscript(os.Stdout, r, verbose) })
 			if err != nil {
 				return err
 			}
@@ -59,13 +59,22 @@ simulation draws alike; an exception of "seed: N" and a reason keeps it.`,
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "what all randomness of the worlds comes from")
 	c.Flags().IntVarP(&jobs, "jobs", "j", runtime.GOMAXPROCS(0), "how many worlds live at once")
 	c.Flags().IntVar(&draws, "draws", 1, "how many seeds to try with a recording that is not equal")
+	c.Flags().BoolVar(&thaw, "thaw", false, "freeze the world after each command and go on in a new process; it must change nothing")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show the commands that are equal, and the steps that were found to be hidden, too")
 	return c
 }
 
+// playing is how recordings are played.
+type playing struct {
+	// jobs is how many at once, draws with how many seeds at most.
+	jobs, draws int
+	// thaw goes on in a new worker after each command.
+	thaw bool
+}
+
 // playTranscripts reads recordings and plays them, some at a time. It calls show for each, in their order, as soon as it
 // has been played; an error is about a file that cannot be read, before anything is played.
-func playTranscripts(boot wire.Boot, files []string, jobs, draws int, show func(*transcript.Result)) ([]*transcript.Result, error) {
+func playTranscripts(boot wire.Boot, files []string, how playing, show func(*transcript.Result)) ([]*transcript.Result, error) {
 	recordings := make([]*transcript.Recording, len(files))
 	exceptions := make([]transcript.Exceptions, len(files))
 	for i, file := range files {
@@ -82,7 +91,7 @@ func playTranscripts(boot wire.Boot, files []string, jobs, draws int, show func(
 	for i := range played {
 		played[i] = make(chan struct{})
 	}
-	jobs = max(jobs, 1)
+	jobs := max(how.jobs, 1)
 	boot.Processors = max(runtime.GOMAXPROCS(0)/jobs, 1)
 	turns := make(chan struct{}, jobs)
 	var wg sync.WaitGroup
@@ -99,7 +108,7 @@ func playTranscripts(boot wire.Boot, files []string, jobs, draws int, show func(
 	for i := range files {
 		turns <- struct{}{}
 		go func() {
-			results[i] = playTranscript(boot, recordings[i], exceptions[i], draws)
+			results[i] = playTranscript(boot, recordings[i], exceptions[i], how)
 			close(played[i])
 			<-turns
 		}()
@@ -109,11 +118,11 @@ func playTranscripts(boot wire.Boot, files []string, jobs, draws int, show func(
 }
 
 // playTranscript plays a recording with up to so many seeds, until it is equal, and returns the best result.
-func playTranscript(boot wire.Boot, r *transcript.Recording, e transcript.Exceptions, draws int) *transcript.Result {
-	best := transcript.Play(boot, r, e)
-	for i := 1; i < draws && !best.Equal() && e.Seed == 0; i++ {
+func playTranscript(boot wire.Boot, r *transcript.Recording, e transcript.Exceptions, how playing) *transcript.Result {
+	best := transcript.Play(boot, r, e, how.thaw)
+	for i := 1; i < how.draws && !best.Equal() && e.Seed == 0; i++ {
 		boot.Seed++
-		if res := transcript.Play(boot, r, e); best.Err != nil || res.Equal() || res.Err == nil && res.Differing() < best.Differing() {
+		if res := transcript.Play(boot, r, e, how.thaw); best.Err != nil || res.Equal() || res.Err == nil && res.Differing() < best.Differing() {
 			best = res
 		}
 	}
