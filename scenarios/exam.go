@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"ckadrill/scenarios/strict"
 )
 
 //go:embed exams
@@ -40,71 +42,59 @@ const DefaultPass = 66
 
 // ParseExam reads an exam. All problems are in the error; the exam is nil then.
 func ParseExam(file string, content []byte) (*Exam, error) {
-	if len(content) > maxFile {
-		return nil, Problem{File: file, Text: fmt.Sprintf("the file is larger than %d KiB", maxFile>>10)}
+	reader, root, err := strict.Open(file, "an exam", content)
+	if err != nil {
+		return nil, err
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(content, &doc); err != nil {
-		return nil, syntaxProblem(file, err)
-	}
-	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		return nil, Problem{File: file, Text: "the file is empty"}
-	}
-	d := &decoder{file: file}
-	if n := aliased(&doc); n != nil {
-		d.fail(n, "YAML aliases and anchors are not allowed in an exam")
-		return nil, errors.Join(d.problems...)
-	}
-	root := doc.Content[0]
+	d := &decoder{reader}
 	e := &Exam{File: file, Source: content, Pass: DefaultPass}
 	var version, kind string
-	if d.mapping(root, "an exam", fields{
-		"apiVersion": d.text(&version), "kind": d.text(&kind), "name": d.text(&e.Name), "title": d.text(&e.Title),
-		"minutes": d.number(&e.Minutes), "pass": d.number(&e.Pass),
-		"tasks": d.list("tasks", func(n *yaml.Node) {
+	if d.Mapping(root, "an exam", strict.Fields{
+		"apiVersion": d.Text(&version), "kind": d.Text(&kind), "name": d.Text(&e.Name), "title": d.Text(&e.Title),
+		"minutes": d.Number(&e.Minutes), "pass": d.Number(&e.Pass),
+		"tasks": d.List("tasks", func(n *yaml.Node) {
 			t := ExamTask{Weight: 1, Line: n.Line}
-			d.mapping(n, "a task", fields{"drill": d.text(&t.Drill), "weight": d.number(&t.Weight)})
+			d.Mapping(n, "a task", strict.Fields{"drill": d.Text(&t.Drill), "weight": d.Number(&t.Weight)})
 			e.Tasks = append(e.Tasks, t)
 		}),
 	}) {
 		d.validateExam(e, version, kind, root)
 	}
-	if len(d.problems) > 0 {
-		return nil, errors.Join(d.problems...)
+	if err := d.Err(); err != nil {
+		return nil, err
 	}
 	return e, nil
 }
 
 func (d *decoder) validateExam(e *Exam, version, kind string, root *yaml.Node) {
 	if version != APIVersion {
-		d.fail(root, "apiVersion must be %s, not %q", APIVersion, version)
+		d.Fail(root, "apiVersion must be %s, not %q", APIVersion, version)
 	}
 	if kind != "Exam" {
-		d.fail(root, "kind must be Exam, not %q", kind)
+		d.Fail(root, "kind must be Exam, not %q", kind)
 	}
 	if !nameForm.MatchString(e.Name) {
-		d.fail(root, "name must be lower-case letters, digits and dashes, not %q", e.Name)
+		d.Fail(root, "name must be lower-case letters, digits and dashes, not %q", e.Name)
 	}
 	if e.Title == "" {
-		d.fail(root, "title is missing")
+		d.Fail(root, "title is missing")
 	}
 	if e.Minutes < 1 || e.Minutes > 24*60 {
-		d.fail(root, "minutes must be from 1 to %d, not %d", 24*60, e.Minutes)
+		d.Fail(root, "minutes must be from 1 to %d, not %d", 24*60, e.Minutes)
 	}
 	if e.Pass < 1 || e.Pass > 100 {
-		d.fail(root, "pass must be from 1 to 100 per cent, not %d", e.Pass)
+		d.Fail(root, "pass must be from 1 to 100 per cent, not %d", e.Pass)
 	}
 	if len(e.Tasks) == 0 {
-		d.fail(root, "tasks are missing")
+		d.Fail(root, "tasks are missing")
 	}
 	seen := map[string]bool{}
 	for _, t := range e.Tasks {
-		at := &yaml.Node{Line: t.Line, Column: 1}
 		if t.Drill == "" || t.Weight == 0 {
-			d.fail(at, "a task needs drill, and a weight of 1 or more")
+			d.FailAt(t.Line, "a task needs drill, and a weight of 1 or more")
 		}
 		if seen[t.Drill] {
-			d.fail(at, "the drill %q stands twice", t.Drill)
+			d.FailAt(t.Line, "the drill %q stands twice", t.Drill)
 		}
 		seen[t.Drill] = true
 	}
@@ -117,7 +107,7 @@ func (e *Exam) Drills(l []*Scenario) ([]*Scenario, error) {
 	for _, t := range e.Tasks {
 		s, err := Find(l, t.Drill)
 		if err != nil {
-			problems = append(problems, Problem{File: e.File, Line: t.Line, Column: 1, Text: err.Error()})
+			problems = append(problems, strict.Problem{File: e.File, Line: t.Line, Column: 1, Text: err.Error()})
 			continue
 		}
 		drills = append(drills, s)
@@ -155,8 +145,8 @@ func FindExam(name string) (*Exam, error) {
 		if err != nil {
 			return nil, err
 		}
-		if info.Size() > maxFile {
-			return nil, Problem{File: name, Text: fmt.Sprintf("the file is larger than %d KiB", maxFile>>10)}
+		if info.Size() > strict.MaxFile {
+			return nil, strict.TooLarge(name)
 		}
 		b, err := os.ReadFile(name)
 		if err != nil {

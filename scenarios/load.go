@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"ckadrill/scenarios/strict"
 )
 
 //go:embed packs
@@ -50,8 +52,8 @@ func Load(paths ...string) ([]*Scenario, error) {
 	var problems []error
 	read := func(name string) {
 		info, err := os.Stat(name)
-		if err == nil && info.Size() > maxFile {
-			err = Problem{File: name, Text: fmt.Sprintf("the file is larger than %d KiB", maxFile>>10)}
+		if err == nil && info.Size() > strict.MaxFile {
+			err = strict.TooLarge(name)
 		}
 		if err != nil {
 			problems = append(problems, err)
@@ -89,7 +91,7 @@ func Load(paths ...string) ([]*Scenario, error) {
 			}
 			sort.Strings(files)
 			if len(files) == 0 && err == nil {
-				problems = append(problems, Problem{File: p, Text: "there is no scenario (*.yaml) in this directory"})
+				problems = append(problems, strict.Problem{File: p, Text: "there is no scenario (*.yaml) in this directory"})
 			}
 			for _, f := range files {
 				read(f)
@@ -108,7 +110,7 @@ func distinct(l []*Scenario) error {
 	var problems []error
 	for i := 1; i < len(l); i++ {
 		if l[i].Metadata.Name == l[i-1].Metadata.Name {
-			problems = append(problems, Problem{File: l[i].File, Text: fmt.Sprintf("the name %q is taken by %s", l[i].Metadata.Name, l[i-1].File)})
+			problems = append(problems, strict.Problem{File: l[i].File, Text: fmt.Sprintf("the name %q is taken by %s", l[i].Metadata.Name, l[i-1].File)})
 		}
 	}
 	return errors.Join(problems...)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ckadrill/scenarios/strict"
 )
 
 func TestEmbedded(t *testing.T) {
@@ -69,7 +71,7 @@ func TestProblemsNameTheirPlace(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Parse("x.yaml", []byte(good+"# "+strings.Repeat("x", maxFile))); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, err := Parse("x.yaml", []byte(good+"# "+strings.Repeat("x", strict.MaxFile))); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("a huge file: %v", err)
 	}
 }

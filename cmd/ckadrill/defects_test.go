@@ -14,7 +14,7 @@ import (
 
 const optionFaults = "test/faults"
 
-var faults = map[string]kernel.Program{
+var defects = map[string]kernel.Program{
 	// spin computes without taking simulated time, but notices its end.
 	"spin": func(p *kernel.Process) int {
 		for p.Alive() {
@@ -55,7 +55,7 @@ func recurse(n int) int { return recurse(n+1) + n }
 
 // injectFaults makes the programs known, and installs them on the control plane where the world is new.
 func injectFaults(w *kernel.World, c *sim.Cluster, install bool) error {
-	for name, main := range faults {
+	for name, main := range defects {
 		w.Programs.Register("fault-"+name, main)
 		if !install {
 			continue
