@@ -86,7 +86,7 @@ func (l *Lab) judge(parts kernel.Parts, s *scenarios.Scenario, gs []group, r *Re
 				return
 			}
 			defer w.close()
-			errs[i] = w.judgeGroup(g, r)
+			errs[i] = w.judgeGroup(g, r, everyCheck)
 		}()
 	}
 	wg.Wait()
@@ -94,8 +94,8 @@ func (l *Lab) judge(parts kernel.Parts, s *scenarios.Scenario, gs []group, r *Re
 }
 
 // judgeGroup makes the checks of a group in this world. Groups of one scenario may be judged at the same time.
-func (g *scene) judgeGroup(q group, r *Result) error {
-	l, err := g.judge(q.after, q.checks)
+func (g *scene) judgeGroup(q group, r *Result, until extent) error {
+	l, err := g.judge(judgement{q.after, q.checks, until})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"ckadrill/scenarios"
@@ -92,24 +91,33 @@ func lastLines(b []byte, n int) string {
 	return strings.Join(l, "\n")
 }
 
-// Judge makes all checks at once, each with its own deadline. Consequences (After) are not played here: the caller plays
+// judge makes all checks at once, each with its own deadline. Consequences (After) are not played here: the caller plays
 // those that the given checks share before.
-func Judge(c Cluster, checks []scenarios.Check) []CheckResult {
-	results := make([]CheckResult, len(checks))
-	var wg sync.WaitGroup
+func judge(c Cluster, checks []scenarios.Check, until extent) []CheckResult {
+	type made struct {
+		index  int
+		result CheckResult
+	}
+	results := failAll(checks, "it was not looked at to its end: another check had failed")
+	finished := make(chan made, len(checks))
 	for i, ch := range checks {
-		wg.Add(1)
 		go func() {
-			defer wg.Done()
 			start := time.Now()
 			ok, evidence := settle(ch, func() (bool, string) { return look(c, ch) })
-			results[i] = CheckResult{Name: ch.Name, Points: ch.Points, Passed: ok, Evidence: evidence, Took: time.Since(start)}
+			r := CheckResult{Name: ch.Name, Points: ch.Points, Passed: ok, Evidence: evidence, Took: time.Since(start)}
 			if !ok {
-				results[i].Says = ch.Says
+				r.Says = ch.Says
 			}
+			finished <- made{i, r}
 		}()
 	}
-	wg.Wait()
+	for range checks {
+		m := <-finished
+		results[m.index] = m.result
+		if !m.result.Passed && until == firstFailure {
+			break
+		}
+	}
 	return results
 }
 

@@ -2,6 +2,7 @@ package grader
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,11 +13,14 @@ import (
 // stage is a cluster whose one script prints what the clock says it should.
 type stage struct {
 	start  time.Time
+	mu     sync.Mutex
 	print  func(since time.Duration) (int, string)
 	looked int
 }
 
 func (s *stage) Exec(_, _, _ string, _ time.Duration) (int, []byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.looked++
 	e, o := s.print(time.Since(s.start))
 	return e, []byte(o), nil
@@ -65,7 +69,7 @@ func TestDeadlineAndHold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &stage{start: time.Now(), print: c.print}
-				r := Judge(s, []scenarios.Check{{Name: "a", Points: 2, Says: "no", Within: c.within, Hold: c.hold, Command: &scenarios.Command{Output: "^up$"}}})
+				r := judge(s, []scenarios.Check{{Name: "a", Points: 2, Says: "no", Within: c.within, Hold: c.hold, Command: &scenarios.Command{Output: "^up$"}}}, everyCheck)
 				if r[0].Passed != c.want || (r[0].Says == "") != c.want {
 					t.Errorf("%+v", r[0])
 				}
@@ -73,6 +77,28 @@ func TestDeadlineAndHold(t *testing.T) {
 					t.Errorf("it took %v", r[0].Took)
 				}
 			})
+		})
+	}
+}
+
+// Where one failure is enough, nobody waits for the deadlines of the other checks.
+func TestFirstFailureIsEnough(t *testing.T) {
+	checks := []scenarios.Check{
+		{Name: "slow", Within: time.Hour, Command: &scenarios.Command{Output: "^up$"}},
+		{Name: "passes", Command: &scenarios.Command{Output: "^down$"}},
+		{Name: "quick", Within: time.Minute, Command: &scenarios.Command{Output: "^up$"}},
+	}
+	for until, want := range map[extent]time.Duration{everyCheck: time.Hour, firstFailure: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &stage{start: time.Now(), print: func(time.Duration) (int, string) { return 0, "down" }}
+			r := judge(s, checks, until)
+			if r[0].Passed || !r[1].Passed || r[2].Passed || r[0].Name != "slow" {
+				t.Errorf("%q: %+v", until, r)
+			}
+			if took := time.Since(s.start); took < want || took > want+time.Minute {
+				t.Errorf("%q: it took %v, want %v", until, took, want)
+			}
+			time.Sleep(time.Hour) // until the last check ends
 		})
 	}
 }

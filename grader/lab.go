@@ -151,8 +151,8 @@ func (g *scene) run(s scenarios.Script) (exit int, output []byte, err error) {
 }
 
 // judge plays consequences and makes checks. The world is not the same afterwards; the state that was kept is.
-func (g *scene) judge(after []scenarios.Step, checks []scenarios.Check) ([]CheckResult, error) {
-	b, err := json.Marshal(judgement{after, checks})
+func (g *scene) judge(j judgement) ([]CheckResult, error) {
+	b, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (g *scene) judge(after []scenarios.Step, checks []scenarios.Check) ([]Check
 	if err := json.Unmarshal(out, &l); err != nil {
 		return nil, err
 	}
-	if len(l) != len(checks) {
+	if len(l) != len(j.Checks) {
 		return nil, errors.New("the world judged something else than what it was asked")
 	}
 	return l, nil

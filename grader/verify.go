@@ -51,7 +51,7 @@ func (v *Verification) world() {
 }
 
 // Verify verifies a scenario. Its world is booted and set up once; solution and traps are played in copies, each of which
-// is judged where it is, and again copied only for consequences.
+// is judged where it is, and again copied only if there are several kinds of consequences.
 func (l *Lab) Verify(s *scenarios.Scenario) *Verification {
 	start := time.Now()
 	v := &Verification{Scenario: s}
@@ -106,7 +106,7 @@ func (l *Lab) untouched(s *scenarios.Scenario, gs []group, v *Verification) (ker
 	}
 	err = w.setup(s)
 	if err == nil {
-		err = w.judgeGroup(gs[0], r)
+		err = w.judgeGroup(gs[0], r, firstFailure)
 	}
 	w.close()
 	if err != nil {
@@ -146,23 +146,39 @@ func (l *Lab) played(parts kernel.Parts, s *scenarios.Scenario, sc scenarios.Scr
 		return nil, err
 	}
 	exit, out, err := w.run(sc)
-	if err == nil && len(gs) > 0 && len(gs[0].checks) > 0 {
-		err = w.judgeGroup(gs[0], r)
+	here, copies := inPlace(gs)
+	for _, g := range here {
+		if err == nil {
+			err = w.judgeGroup(g, r, everyCheck)
+		}
 	}
 	w.close()
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, lastLines(out, 10))
 	}
-	if len(gs) > 1 {
-		for range gs[1:] {
-			v.world()
-		}
-		if err := l.judge(w.parts, s, gs[1:], r); err != nil {
-			return nil, err
-		}
+	for range copies {
+		v.world()
+	}
+	if err := l.judge(w.parts, s, copies, r); err != nil {
+		return nil, err
 	}
 	v.saw(fmt.Sprintf("%s (exit status %d)", name, exit), r, out)
 	return r, nil
+}
+
+// inPlace are the groups that can be judged in the world itself, one after the other, and those that need a copy: whoever
+// reboots a machine last spoils it for nobody.
+func inPlace(gs []group) (here, copies []group) {
+	for i, g := range gs {
+		switch {
+		case len(g.checks) == 0:
+		case len(g.after) == 0 || i == len(gs)-1:
+			here = append(here, g)
+		default:
+			copies = append(copies, g)
+		}
+	}
+	return here, copies
 }
 
 // only keeps the checks that are named, group by group; the first group stays, even if it is empty.

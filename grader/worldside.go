@@ -23,7 +23,17 @@ type Answerer interface {
 type judgement struct {
 	After  []scenarios.Step
 	Checks []scenarios.Check
+	Until  extent
 }
+
+// extent is how far checks are made.
+type extent string
+
+const (
+	everyCheck extent = ""
+	// firstFailure ends with the first check that has failed; those that are still looked at count as failed, too.
+	firstFailure extent = "first failure"
+)
 
 // Handle lets a world be set up and judged.
 func Handle(c Answerer) {
@@ -43,7 +53,7 @@ func Handle(c Answerer) {
 			// A consequence that cannot be played is one that the world did not stand.
 			return json.Marshal(failAll(j.Checks, fmt.Sprintf("what should follow could not be played: %v", err)))
 		}
-		return json.Marshal(Judge(c, j.Checks))
+		return json.Marshal(judge(c, j.Checks, j.Until))
 	})
 }
 
