@@ -21,7 +21,13 @@ import (
 func Register(w *kernel.World) {
 	tame(w)
 	w.Programs.Register("kube-apiserver", runAPIServer)
-	w.Programs.Register("kube-controller-manager", runControllerManager)
-	events := holdEventsAPIs(w)
-	w.Programs.Register("kube-scheduler", func(p *kernel.Process) int { return runScheduler(p, events) })
+	recorded, events := holdEventMemories(w), holdEventsAPIs(w)
+	w.Programs.Register("kube-controller-manager", func(p *kernel.Process) int {
+		recorded.give(p)
+		return runControllerManager(p)
+	})
+	w.Programs.Register("kube-scheduler", func(p *kernel.Process) int {
+		recorded.give(p)
+		return runScheduler(p, events)
+	})
 }

@@ -63,7 +63,7 @@ func (d *private) useNetwork(c *rest.Config) error {
 		*f = d.plain(*f)
 	}
 	c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-		return namedAgent{d.p, apiclient.Hold(d.p, withoutAnnouncements(d.p, apiclient.RememberEvents(d.p, distinctEvents{slowBindings{rt}}, nil)))}
+		return namedAgent{d.p, apiclient.Hold(d.p, withoutAnnouncements(d.p, apiclient.RememberEvents(d.p, distinctEvents{slowBindings{rt}}, eventMemory(d.p))))}
 	})
 	return apiclient.ConfigureREST(d.p, c)
 }

@@ -27,9 +27,13 @@ func (b *testbed) picture() string {
 	}
 	for _, p := range l.Items {
 		for i := range p.Status.ContainerStatuses {
-			// Any sync of a container that is waiting to be restarted forgets the run before the last: its container is
-			// removed by then.
-			if c := &p.Status.ContainerStatuses[i]; c.State.Terminated != nil {
+			// That a container waits to be restarted shows with the next sync, and a resumed kubelet syncs all Pods. Such a
+			// sync also forgets the run before the last: its container is removed by then.
+			c := &p.Status.ContainerStatuses[i]
+			if c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
+				c.State = c.LastTerminationState
+			}
+			if c.State.Terminated != nil {
 				c.LastTerminationState = v1.ContainerState{}
 			}
 		}

@@ -27,7 +27,9 @@ type hintKey struct{}
 
 // ForTransport marks a context with which a connection is dialled that will be given to a [Transport], by its DialContext.
 // Over a connection dialled without the mark HTTP is spoken in bytes.
-func ForTransport(ctx context.Context, tls bool) context.Context { return withHint(ctx, httpHint{tls: tls}) }
+func ForTransport(ctx context.Context, tls bool) context.Context {
+	return withHint(ctx, httpHint{tls: tls})
+}
 
 func withHint(ctx context.Context, h httpHint) context.Context {
 	return context.WithValue(ctx, hintKey{}, &h)

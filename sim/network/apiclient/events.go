@@ -2,25 +2,26 @@ package apiclient
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"ckadrill/sim/kernel"
 )
 
-// RememberEvents lets a resumed process count an event on that it recorded before a thaw. Upstream's recorder knows its
-// events only from memory (client-go/tools/record/events_cache.go) and would record another one of the same kind; here the
-// recorder is given the old event instead, and goes on with it. memory is what the process has recorded; where it is nil
-// the API is asked, once for each kind, which not everybody may do.
+// RememberEvents lets a resumed process count an event on that it recorded before a thaw. Upstream's recorders know their
+// events only from memory (client-go/tools/record/events_cache.go, client-go/tools/events) and would record another one of
+// the same kind; here the recorder is given the old event instead, and goes on with it. memory is what the process has
+// recorded.
 func RememberEvents(p *kernel.Process, rt http.RoundTripper, memory *EventMemory) http.RoundTripper {
-	if !p.Resumed() && memory == nil {
+	if memory == nil {
 		return rt
 	}
 	return &rememberedEvents{p: p, rt: rt, memory: memory, known: map[string]bool{}}
@@ -114,74 +115,82 @@ func (m *EventMemory) find(kind string) *recordedEvent {
 	return nil
 }
 
-// maxEventBody bounds the answers that are read.
-const maxEventBody = 16 << 20
-
 func (m *rememberedEvents) RoundTrip(r *http.Request) (*http.Response, error) {
-	const prefix = "/api/v1/namespaces/"
-	if r.Body == nil || !strings.HasPrefix(r.URL.Path, prefix) {
-		return m.rt.RoundTrip(r)
-	}
-	dir, name, named := strings.Cut(r.URL.Path[len(prefix):], "/events/")
+	name, ok := eventOf(r.URL.Path)
 	switch {
-	case r.Method == http.MethodPatch && named && !strings.Contains(dir, "/") && m.memory != nil:
-	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events"):
-	default:
-		return m.rt.RoundTrip(r)
+	case !ok || r.Body == nil:
+	case r.Method == http.MethodPatch && name != "":
+		return m.patch(r, name)
+	case r.Method == http.MethodPost && name == "":
+		return m.post(r)
 	}
-	b, err := io.ReadAll(r.Body)
-	r.Body.Close()
+	return m.rt.RoundTrip(r)
+}
+
+// eventOf says whether a path is that of a namespace's events, or of the one with this name.
+func eventOf(path string) (name string, ok bool) {
+	for _, prefix := range []string{"/api/v1/namespaces/", "/apis/events.k8s.io/v1/namespaces/"} {
+		if rest, found := strings.CutPrefix(path, prefix); found {
+			_, rest, _ = strings.Cut(rest, "/")
+			rest, ok = strings.CutPrefix(rest, "events")
+			name, named := strings.CutPrefix(rest, "/")
+			return name, ok && (rest == "" || named && name != "" && !strings.Contains(name, "/"))
+		}
+	}
+	return "", false
+}
+
+// patch counts an event on that the recorder knows.
+func (m *rememberedEvents) patch(r *http.Request, name string) (*http.Response, error) {
+	b, again, err := bodyOf(r)
 	if err != nil {
 		return nil, err
 	}
-	again := r.Clone(r.Context())
-	again.Body = io.NopCloser(bytes.NewReader(b))
-	if named {
-		resp, err := m.rt.RoundTrip(again)
-		var patch struct{ Count int32 }
-		if err == nil && resp.StatusCode == http.StatusOK && json.Unmarshal(b, &patch) == nil && patch.Count > 0 {
-			m.memory.counted(name, patch.Count)
-		}
-		return resp, err
-	}
-	e := decodeEvent(b)
-	if old := m.find(r, e); old != nil {
-		resp, err := m.count(r, e, old)
-		if err == nil && resp.StatusCode == http.StatusOK {
-			return resp, nil
-		}
-		if err == nil {
-			resp.Body.Close()
-		}
-	}
 	resp, err := m.rt.RoundTrip(again)
-	if err == nil && resp.StatusCode == http.StatusCreated && e != nil && m.memory != nil {
-		m.memory.keep(recordedEvent{kindOf(e), e.Name, max(e.Count, 1)})
+	var patch struct {
+		Count  int32
+		Series struct{ Count int32 }
+	}
+	if err == nil && resp.StatusCode == http.StatusOK && json.Unmarshal(b, &patch) == nil {
+		if n := max(patch.Count, patch.Series.Count); n > 0 {
+			m.memory.counted(name, n)
+		}
 	}
 	return resp, err
 }
 
-func decodeEvent(b []byte) *v1.Event {
-	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(b, nil, nil)
+// post records an event that is new to the recorder.
+func (m *rememberedEvents) post(r *http.Request) (*http.Response, error) {
+	b, again, err := bodyOf(r)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	e, _ := o.(*v1.Event)
-	return e
-}
-
-// kindOf is what upstream's recorder takes for the same event (getEventKey).
-func kindOf(e *v1.Event) string {
-	o := e.InvolvedObject
-	return strings.Join([]string{e.Source.Component, e.Source.Host, o.Kind, o.Namespace, o.Name, o.FieldPath, string(o.UID), o.APIVersion, e.Type, e.Reason, e.Message}, "\x00")
+	e := decodeEvent(b)
+	if e == nil {
+		return m.rt.RoundTrip(again)
+	}
+	if old := m.find(e); old != nil {
+		resp, err := e.goOn(m, r, old)
+		if err == nil && resp.StatusCode == http.StatusOK {
+			return resp, nil
+		}
+		if err == nil {
+			resp.Body.Close() // it has expired
+		}
+	}
+	resp, err := m.rt.RoundTrip(again)
+	if err == nil && resp.StatusCode == http.StatusCreated {
+		m.memory.keep(recordedEvent{e.kind(), e.name(), 1})
+	}
+	return resp, err
 }
 
 // find is the event that the process had recorded of the same kind, nil if none or if the recorder knows it.
-func (m *rememberedEvents) find(r *http.Request, e *v1.Event) *recordedEvent {
-	if e == nil || e.Count > 1 || !m.p.Resumed() {
+func (m *rememberedEvents) find(e event) *recordedEvent {
+	if !m.p.Resumed() {
 		return nil
 	}
-	kind := kindOf(e)
+	kind := e.kind()
 	m.mu.Lock()
 	known := m.known[kind]
 	m.known[kind] = true
@@ -189,39 +198,94 @@ func (m *rememberedEvents) find(r *http.Request, e *v1.Event) *recordedEvent {
 	if known {
 		return nil
 	}
-	if m.memory != nil {
-		return m.memory.find(kind)
+	return m.memory.find(kind)
+}
+
+// bodyOf is what a request says, and the request once more.
+func bodyOf(r *http.Request) ([]byte, *http.Request, error) {
+	b, err := io.ReadAll(r.Body)
+	r.Body.Close()
+	if err != nil {
+		return nil, nil, err
 	}
-	list := r.Clone(r.Context())
-	list.Method, list.Body, list.ContentLength = http.MethodGet, nil, 0
-	list.URL.RawQuery = url.Values{"fieldSelector": {"involvedObject.uid=" + string(e.InvolvedObject.UID) + ",reason=" + e.Reason}}.Encode()
-	list.Header.Set("Accept", "application/json")
-	resp, err := m.rt.RoundTrip(list)
+	again := r.Clone(r.Context())
+	again.Body = io.NopCloser(bytes.NewReader(b))
+	return b, again, nil
+}
+
+// event is an event that is about to be recorded.
+type event interface {
+	// kind is the same for what upstream's recorder takes for the same event.
+	kind() string
+	name() string
+	// goOn counts an old event on, as upstream's recorder does, and returns it.
+	goOn(m *rememberedEvents, r *http.Request, old *recordedEvent) (*http.Response, error)
+}
+
+func decodeEvent(b []byte) event {
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(b, nil, nil)
 	if err != nil {
 		return nil
 	}
-	defer resp.Body.Close()
-	var l v1.EventList
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxEventBody))
-	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(b, &l) != nil {
-		return nil
+	switch e := o.(type) {
+	case *v1.Event:
+		return coreEvent{e}
+	case *eventsv1.Event:
+		return newEvent{e}
 	}
-	var found *v1.Event
-	for i := range l.Items {
-		x := &l.Items[i]
-		if kindOf(x) == kind && !x.FirstTimestamp.Time.Before(m.p.StartTime().Truncate(1e9)) && (found == nil || found.LastTimestamp.Before(&x.LastTimestamp)) {
-			found = x
-		}
-	}
-	if found == nil {
-		return nil
-	}
-	return &recordedEvent{kind, found.Name, found.Count}
+	return nil
 }
 
-// count counts an event on, as upstream's recorder does.
-func (m *rememberedEvents) count(r *http.Request, e *v1.Event, old *recordedEvent) (*http.Response, error) {
-	b, err := json.Marshal(map[string]any{"count": old.Count + 1, "lastTimestamp": e.LastTimestamp})
+// digest makes what tells kinds of events apart short.
+func digest(of ...any) string {
+	b, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // strings and object references
+	}
+	sum := sha256.Sum256(b)
+	return string(sum[:16])
+}
+
+// coreEvent is an event as client-go/tools/record makes it.
+type coreEvent struct{ *v1.Event }
+
+// kind follows getEventKey.
+func (e coreEvent) kind() string {
+	o := e.InvolvedObject
+	return digest(e.Source.Component, e.Source.Host, o.Kind, o.Namespace, o.Name, o.FieldPath, o.UID, o.APIVersion, e.Type, e.Reason, e.Message, e.ReportingController, e.ReportingInstance)
+}
+
+func (e coreEvent) name() string { return e.Name }
+
+// goOn makes each repetition one more.
+func (e coreEvent) goOn(m *rememberedEvents, r *http.Request, old *recordedEvent) (*http.Response, error) {
+	return m.count(r, old, map[string]any{"count": old.Count + 1, "lastTimestamp": e.LastTimestamp})
+}
+
+// newEvent is an event as client-go/tools/events makes it.
+type newEvent struct{ *eventsv1.Event }
+
+// kind follows getKey.
+func (e newEvent) kind() string {
+	return digest("series", e.Type, e.Action, e.Reason, e.ReportingController, e.ReportingInstance, e.Regarding, e.Related)
+}
+
+func (e newEvent) name() string { return e.Name }
+
+// goOn begins a series with the first repetition. Later ones are counted in the recorder's memory, and written now and then.
+func (e newEvent) goOn(m *rememberedEvents, r *http.Request, old *recordedEvent) (*http.Response, error) {
+	if old.Count > 1 {
+		get := r.Clone(r.Context())
+		get.Method, get.Body, get.ContentLength = http.MethodGet, nil, 0
+		get.URL.Path += "/" + old.Name
+		return m.rt.RoundTrip(get)
+	}
+	return m.count(r, old, map[string]any{"series": map[string]any{"count": 2, "lastObservedTime": e.EventTime}})
+}
+
+// count changes an old event.
+func (m *rememberedEvents) count(r *http.Request, old *recordedEvent, change map[string]any) (*http.Response, error) {
+	b, err := json.Marshal(change)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +294,7 @@ func (m *rememberedEvents) count(r *http.Request, e *v1.Event, old *recordedEven
 	patch.URL.Path += "/" + old.Name
 	patch.Header.Set("Content-Type", "application/strategic-merge-patch+json")
 	resp, err := m.rt.RoundTrip(patch)
-	if err == nil && resp.StatusCode == http.StatusOK && m.memory != nil {
+	if err == nil && resp.StatusCode == http.StatusOK {
 		m.memory.counted(old.Name, old.Count+1)
 	}
 	return resp, err
