@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"ckadrill/faults"
 	"ckadrill/grader"
 	"ckadrill/shell/crictl"
 	"ckadrill/shell/etcdctl"
@@ -62,6 +63,7 @@ func assemble(w *kernel.World, b *wire.Boot, thawed func()) (worker.World, error
 		return nil, err
 	}
 	grader.Handle(c)
+	faults.Handle(c)
 	if b.Parts == nil {
 		if err := c.Build(); err != nil {
 			return nil, err

@@ -1,0 +1,225 @@
+package faults
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"ckadrill/scenarios/strict"
+)
+
+// Cluster is what a play needs of a world. Its methods take simulated time and are called in the bubble.
+type Cluster interface {
+	// Exec runs a bash script on a machine as a user and returns its exit code and what it printed.
+	Exec(machine, user, script string, timeout time.Duration) (exit int, output []byte, err error)
+	// ControlPlane is the machine where an observation is made that names none.
+	ControlPlane() string
+}
+
+// Move is one step of a play; exactly one field is set.
+type Move struct {
+	// Stage sets the workloads up that faults are played on, and waits until the cluster is healthy.
+	Stage bool
+	// Whole is a fault's whole life: it is injected, observed, undone, and the cluster becomes healthy.
+	Whole *Fault
+	// Inject and Fix do only that.
+	Inject, Fix *Fault
+	// Absent are faults of which no symptom may be seen.
+	Absent []*Fault
+	// Healthy waits until the cluster is healthy.
+	Healthy bool
+}
+
+// Report is what a play found.
+type Report struct {
+	// Problems are where the cluster is not as the table says. Seen is what was looked at, for an author.
+	Problems, Seen []string
+	// Recovery is how long it took until the cluster was healthy, in simulated time.
+	Recovery time.Duration
+}
+
+func (r *Report) problem(format string, a ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, a...))
+}
+
+//go:embed stage.sh
+var stage string
+
+//go:embed health.yaml
+var healthFile []byte
+
+// health are the looks at a healthy cluster, cheap ones first.
+func health() ([]Observation, error) {
+	d, root, err := strict.Open("health.yaml", "a list of observations", healthFile)
+	if err != nil {
+		return nil, err
+	}
+	var l []Observation
+	observations(d, "health", &l)(root)
+	return l, d.Err()
+}
+
+const (
+	// scriptTimeout bounds a script of the table, lookTimeout a look, both in simulated time.
+	scriptTimeout = 10 * time.Minute
+	lookTimeout   = 3 * time.Minute
+	// healthyWithin is how long a cluster may take to become healthy when nothing is broken any more: the longest back-off of a
+	// container or of a mount, and then some.
+	healthyWithin = 20 * time.Minute
+	healthyPeriod = 10 * time.Second
+)
+
+// Play makes a move.
+func Play(c Cluster, m Move) (*Report, error) {
+	r := &Report{}
+	switch {
+	case m.Stage:
+		if exit, out, err := c.Exec(c.ControlPlane(), "root", stage, scriptTimeout); err != nil || exit != 0 {
+			return nil, fmt.Errorf("the workloads cannot be set up: exit status %d, %v\n%s", exit, err, out)
+		}
+		return r, becomesHealthy(c, r)
+	case m.Whole != nil:
+		return r, whole(c, m.Whole, r)
+	case m.Inject != nil:
+		return r, script(c, m.Inject, "inject", m.Inject.Inject, r)
+	case m.Fix != nil:
+		return r, script(c, m.Fix, "fix", m.Fix.Fix, r)
+	case m.Absent != nil:
+		for _, f := range m.Absent {
+			for _, o := range f.Symptoms {
+				if holds, text := look(c, o); holds != o.Unchanged {
+					r.problem("%s:%d: %s: without the fault this is %v: %s", f.File, o.Line, f.Name, holds, text)
+				}
+			}
+		}
+	case m.Healthy:
+		return r, becomesHealthy(c, r)
+	}
+	return r, nil
+}
+
+func script(c Cluster, f *Fault, what, text string, r *Report) error {
+	exit, out, err := c.Exec(f.Machine, "root", "set -e\n"+text, scriptTimeout)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w\n%s", f.Name, what, err, out)
+	}
+	if exit != 0 {
+		r.problem("%s:%d: %s: %s ended with exit status %d: %s", f.File, f.Line, f.Name, what, exit, out)
+	}
+	return nil
+}
+
+func whole(c Cluster, f *Fault, r *Report) error {
+	if err := script(c, f, "inject", f.Inject, r); err != nil {
+		return err
+	}
+	observe(c, f, "symptom", f.Symptoms, r)
+	if err := script(c, f, "fix", f.Fix, r); err != nil {
+		return err
+	}
+	observe(c, f, "recovery", f.Recovered, r)
+	if err := becomesHealthy(c, r); err != nil {
+		return err
+	}
+	for _, o := range f.Symptoms {
+		if o.Unchanged || records.MatchString(o.Run) {
+			continue
+		}
+		if holds, text := look(c, o); holds {
+			r.problem("%s:%d: %s: still seen when all is healthy again: %s", f.File, o.Line, f.Name, text)
+		}
+	}
+	return nil
+}
+
+// records are commands that show what was, and not only what is.
+var records = regexp.MustCompile(`journalctl|systemctl status|events|describe|logs|/var/log|restartCount`)
+
+func observe(c Cluster, f *Fault, what string, l []Observation, r *Report) {
+	start := time.Now()
+	for _, o := range l {
+		time.Sleep(time.Until(start.Add(o.After)))
+		holds, text := look(c, o)
+		text = fmt.Sprintf("%s:%d: %s: %s after %v: %s", f.File, o.Line, f.Name, what, o.After, text)
+		r.Seen = append(r.Seen, text)
+		if !holds {
+			r.problem("not so: %s", text)
+		}
+	}
+}
+
+// look makes an observation and says whether it is as it says, and what was seen.
+func look(c Cluster, o Observation) (bool, string) {
+	machine, user := o.Machine, o.User
+	if machine == "" {
+		machine = c.ControlPlane()
+	}
+	if user == "" {
+		user = "root"
+	}
+	exit, out, err := c.Exec(machine, user, o.Run, lookTimeout)
+	text := fmt.Sprintf("%s$ %s\n%s[exit %d]", machine, strings.TrimSpace(o.Run), out, exit)
+	if err != nil {
+		return false, text + " " + err.Error()
+	}
+	holds := (o.Exit < 0 || exit == o.Exit) && (o.Output == "" || matches(o.Output, out)) && (o.Not == "" || !matches(o.Not, out))
+	if !holds {
+		text += fmt.Sprintf(" (output %q, not %q, exit %d)", o.Output, o.Not, o.Exit)
+	}
+	return holds, text
+}
+
+func matches(pattern string, text []byte) bool {
+	return regexp.MustCompile("(?m)" + pattern).Match(text)
+}
+
+// becomesHealthy waits until every look at the cluster's health is as it should be, one round of all without a break.
+func becomesHealthy(c Cluster, r *Report) error {
+	looks, err := health()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	for {
+		bad := ""
+		for _, o := range looks {
+			if ok, text := look(c, o); !ok {
+				bad = fmt.Sprintf("health.yaml:%d: %s", o.Line, text)
+				break
+			}
+		}
+		if bad == "" {
+			r.Recovery = time.Since(start)
+			return nil
+		}
+		if time.Since(start) > healthyWithin {
+			r.problem("the cluster does not become healthy within %v: %s", healthyWithin, bad)
+			return nil
+		}
+		time.Sleep(healthyPeriod)
+	}
+}
+
+// Query is the name of the question that a world answers with the report of a move.
+const Query = "faults"
+
+// Handle lets faults be played in a world.
+func Handle(c interface {
+	Cluster
+	Handle(name string, f func(payload []byte) ([]byte, error))
+}) {
+	c.Handle(Query, func(payload []byte) ([]byte, error) {
+		var m Move
+		if err := json.Unmarshal(payload, &m); err != nil {
+			return nil, err
+		}
+		r, err := Play(c, m)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(r)
+	})
+}
