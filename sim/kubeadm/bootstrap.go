@@ -46,7 +46,7 @@ func Bootstrap(p *kernel.Process, l *Layout, join func(m Machine) error) error {
 	if err != nil {
 		return err
 	}
-	return withStdout(p.Stdout, func(b []byte) []byte { return b }, func() error {
+	return withStdout(p.Stdout, func(b []byte) []byte { return b }, func(*capture) error {
 		cfg, err := l.configuration(first)
 		if err != nil {
 			return err

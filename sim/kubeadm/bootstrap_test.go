@@ -41,7 +41,7 @@ func TestObjectsEqualTheRecording(t *testing.T) {
 		}
 		client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cka-cp1", Labels: map[string]string{corev1.LabelHostname: "cka-cp1"}}})
 		var out strings.Builder
-		if err := withStdout(&out, func(b []byte) []byte { return b }, func() error {
+		if err := withStdout(&out, func(b []byte) []byte { return b }, func(*capture) error {
 			return objects(context.Background(), cfg, admin, client, client)
 		}); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestStandardOutputComesBack(t *testing.T) {
 	before := os.Stdout
 	at(t, func(*kernel.World) {
 		var b strings.Builder
-		if err := withStdout(&b, func(b []byte) []byte { return b }, func() error {
+		if err := withStdout(&b, func(b []byte) []byte { return b }, func(*capture) error {
 			os.Stdout.WriteString("hello\n")
 			return nil
 		}); err != nil {

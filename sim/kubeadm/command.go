@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"strings"
+	"path/filepath"
 	"time"
 	_ "unsafe" // for go:linkname
 
@@ -26,9 +25,14 @@ import (
 
 // command is one run of the program kubeadm: upstream's own command tree, with a private directory for the machine's files.
 type command struct {
-	p         *kernel.Process
-	d         privateDir
+	p *kernel.Process
+	// d stands for the machine's root, own for files that are not the machine's.
+	d, own privateDir
+	// mirrored are the files of the machine that have been copied to d, and the directories (nil) that exist there.
+	mirrored  map[string][]byte
 	verbosity int
+	// unknownFlag is a flag that was given and that only other programs of this host process have.
+	unknownFlag string
 }
 
 // simulated says which of kubeadm's commands can run here, by their full names. The others need more of a machine than they
@@ -71,14 +75,23 @@ func (c *command) run() int {
 		return 1
 	}
 	defer os.RemoveAll(root)
-	c.d = privateDir{root}
+	c.own, c.d = privateDir{filepath.Join(root, "own")}, privateDir{filepath.Join(root, "tree")}
+	for _, dir := range []privateDir{c.own, c.d} {
+		if err := os.Mkdir(dir.root, 0o700); err != nil {
+			c.p.Errorf("error: %v\n", err)
+			return 1
+		}
+	}
 	defer c.asUpstream()()
 	// Some commands fill in a default configuration, though they use nothing of it that depends on the machine. Upstream then
 	// looks for a default route of the host and may find none; the simulated machine has one.
 	c.p.SetLogFilter(func(line []byte) bool {
 		return !bytes.Contains(line, []byte("could not obtain a bind address for the API Server"))
 	})
-	err = withStdout(c.p.Stdout, c.strip, func() error {
+	err = withStdout(c.p.Stdout, c.strip, func(out *capture) error {
+		// What goes to standard error comes after what was printed before it.
+		c.p.Stderr = out.after(c.p.Stderr)
+		c.p.Log = out.after(c.p.Log)
 		tree := c.tree()
 		tree.SetArgs(c.p.Argv[1:])
 		return tree.ExecuteContext(c.p.Context())
@@ -87,6 +100,9 @@ func (c *command) run() int {
 		return 0
 	}
 	msg := string(c.strip([]byte(err.Error())))
+	if c.unknownFlag != "" {
+		msg = "unknown flag: --" + c.unknownFlag
+	}
 	if c.verbosity > 4 {
 		msg += "\n" + kubeadmerrors.StackTrace(err)
 	} else {
@@ -102,7 +118,10 @@ func (c *command) run() int {
 
 // strip takes the private names out of what upstream prints.
 func (c *command) strip(b []byte) []byte {
-	return c.d.strip(bytes.ReplaceAll(b, []byte(c.d.path(connectableDir)), nil))
+	for _, dir := range []string{connectableDir, configDir} {
+		b = bytes.ReplaceAll(b, []byte(c.own.path(dir)), nil)
+	}
+	return c.d.strip(b)
 }
 
 type notSimulated string
@@ -141,6 +160,11 @@ func (c *command) tree() *cobra.Command {
 	// The klog flags of kubeadm's main function.
 	root.PersistentFlags().VarP((*level)(&c.verbosity), "v", "v", "number for the log level verbosity")
 	root.PersistentFlags().Var(new(pattern), "vmodule", "comma-separated list of pattern=N settings for file-filtered logging")
+
+	// cobra adds the flags of the whole host process to every command, and Kubernetes' code registers its own there.
+	pflag.CommandLine.VisitAll(func(f *pflag.Flag) {
+		root.PersistentFlags().AddFlag(&pflag.Flag{Name: f.Name, Hidden: true, NoOptDefVal: f.NoOptDefVal, Value: foreignFlag{f.Name, c}})
+	})
 
 	kdir := c.d.path(kubernetesDir)
 	if certs, _, err := root.Find([]string{"certs"}); err == nil {
@@ -181,6 +205,11 @@ func (c *command) guard(cmd *cobra.Command) {
 	}
 	cmd.Run = nil
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f, phase := flowOf(cmd); f != nil && (phase == "" || !cmd.HasSubCommands()) {
+			return c.runFlow(f, phase, cmd, args)
+		} else if f != nil {
+			return run(cmd, args) // a phase of phases prints its help
+		}
 		prepare, ok := simulated[cmd.CommandPath()]
 		if parent := cmd.Parent(); !ok && parent != nil && parent.CommandPath() == "kubeadm certs renew" {
 			prepare, ok = (*command).useCertificates, true
@@ -200,66 +229,6 @@ func (c *command) guard(cmd *cobra.Command) {
 	}
 }
 
-// mirror copies a file of the machine into the private directory and returns its name there. A file that does not exist is
-// none there either, so that upstream says so.
-func (c *command) mirror(name string) (string, error) {
-	name = c.p.Path(name)
-	b, err := c.p.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return c.d.path(name), nil
-	}
-	if err != nil {
-		return "", err
-	}
-	t := NewTree()
-	t.Write(name, 0o600, b)
-	return c.d.path(name), c.d.write(t, name)
-}
-
-// mirrorDir copies a directory of the machine, as far as it exists.
-func (c *command) mirrorDir(dir string) error {
-	entries, err := c.p.Files.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		name := dir + "/" + e.Name()
-		if e.IsDir() {
-			err = c.mirrorDir(name)
-		} else if e.Type().IsRegular() {
-			_, err = c.mirror(name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// export writes to the machine what upstream changed below /etc/kubernetes.
-func (c *command) export() error {
-	t, err := c.d.read()
-	if err != nil {
-		return err
-	}
-	for _, f := range t.Files() {
-		if f.Mode.IsDir() || !strings.HasPrefix(f.Path, kubernetesDir+"/") {
-			continue
-		}
-		old, err := c.p.ReadFile(f.Path)
-		if err == nil && bytes.Equal(old, f.Content) {
-			continue
-		}
-		if err := f.install(c.p.Files); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // useConfigFile lets --config name a copy.
 func (c *command) useConfigFile(cmd *cobra.Command) error {
 	f := cmd.Flags().Lookup("config")
@@ -271,6 +240,19 @@ func (c *command) useConfigFile(cmd *cobra.Command) error {
 		return err
 	}
 	return f.Value.Set(name)
+}
+
+// foreignFlag is a flag that kubeadm does not have.
+type foreignFlag struct {
+	name string
+	c    *command
+}
+
+func (foreignFlag) String() string { return "" }
+func (foreignFlag) Type() string   { return "string" }
+func (f foreignFlag) Set(string) error {
+	f.c.unknownFlag = f.name
+	return errors.New("unknown flag")
 }
 
 // level is the flag -v. Nothing of kubeadm's verbose log is printed: klog's verbosity is that of the whole host process.

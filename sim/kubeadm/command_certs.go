@@ -24,11 +24,11 @@ func getInitConfigurationFromCluster(kubeconfigDir string, client clientset.Inte
 // names of files that cannot be changed, so that is done here first, as upstream's getInternalCfg does it, and handed on
 // as --config.
 func (c *command) useCertificates(cmd *cobra.Command) error {
-	if err := c.mirrorDir(kubernetesDir); err != nil {
+	if err := c.mirrorAll(kubernetesDir); err != nil {
 		return err
 	}
 	dir := c.p.Path(cmd.Flags().Lookup("cert-dir").Value.String())
-	if err := c.mirrorDir(dir); err != nil {
+	if err := c.mirrorAll(dir); err != nil {
 		return err
 	}
 	file := cmd.Flags().Lookup("config")
@@ -45,7 +45,7 @@ func (c *command) useCertificates(cmd *cobra.Command) error {
 			return err
 		}
 		dir = cfg.CertificatesDir
-		err = c.mirrorDir(dir)
+		err = c.mirrorAll(dir)
 	}
 	if err != nil {
 		return err
@@ -62,12 +62,18 @@ func (c *command) useCertificates(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	private := c.d.path("/config.yaml")
+	private := c.own.path("config.yaml")
 	if err := os.WriteFile(private, b, 0o600); err != nil {
 		return err
 	}
 	return file.Value.Set(private)
 }
+
+const readingConfiguration = "[%[1]s] Reading configuration from the \"kubeadm-config\" ConfigMap in namespace \"kube-system\"...\n" +
+	"[%[1]s] Use 'kubeadm init phase upload-config kubeadm --config your-config-file' to re-upload it.\n"
+
+// sayReading is what upstream says before it reads the configuration from the cluster.
+func (c *command) sayReading(prefix string) { fmt.Printf(readingConfiguration, prefix) }
 
 // clusterConfiguration reads the configuration from the cluster and says so. It is nil when the cluster could not be asked:
 // certificates can be renewed without it.
@@ -84,8 +90,7 @@ func (c *command) clusterConfiguration(cmd *cobra.Command) *kubeadmapi.InitConfi
 	} else if o := cmd.Flags().Lookup("output"); o != nil && o.Value.String() != "text" {
 		say = func(string, ...any) {} // only the text printer says anything but the result
 	}
-	say("[%s] Reading configuration from the \"kubeadm-config\" ConfigMap in namespace \"kube-system\"...\n", prefix)
-	say("[%s] Use 'kubeadm init phase upload-config kubeadm --config your-config-file' to re-upload it.\n", prefix)
+	say(readingConfiguration, prefix)
 	cfg, err := c.fetchConfiguration(client)
 	if err != nil {
 		say("[%s] Error reading configuration from the Cluster. Falling back to default configuration\n\n", prefix)
@@ -134,7 +139,7 @@ func (c *command) nodeName() string {
 			return name
 		}
 	}
-	file := c.d.path("/kubelet.conf") // with the certificate in it
+	file := c.own.path("kubelet.conf") // with the certificate in it
 	if err := clientcmd.WriteToFile(*kubelet, file); err == nil {
 		if name, err := getNodeNameFromKubeletConfig(file); err == nil {
 			return name

@@ -15,10 +15,49 @@ var stdoutMu sync.Mutex
 // before the wait ends.
 const lookAtOutput = 10 * time.Millisecond
 
-// withStdout runs f while what upstream prints to os.Stdout goes to w. kubeadm's phases print there and nowhere else. The way
-// leads through a private file of the host, since os.Stdout is an *os.File and a pipe would hold time. clean is applied to
-// what was printed.
-func withStdout(w io.Writer, clean func([]byte) []byte, f func() error) error {
+// capture passes on what upstream prints to os.Stdout. kubeadm's phases print there and nowhere else. The way leads through a
+// private file of the host, since os.Stdout is an *os.File and a pipe would hold time.
+type capture struct {
+	to    io.Writer
+	clean func([]byte) []byte
+	out   *os.File
+
+	mu sync.Mutex
+	at int64
+}
+
+// flush passes on what has been printed so far.
+func (c *capture) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := c.out.ReadAt(buf, c.at)
+		c.at += int64(n)
+		if n > 0 {
+			c.to.Write(c.clean(buf[:n]))
+		}
+		if err != nil || n == 0 {
+			return
+		}
+	}
+}
+
+// after returns a writer whose output comes after what has been printed before it was written.
+func (c *capture) after(w io.Writer) io.Writer { return ordered{c, w} }
+
+type ordered struct {
+	c *capture
+	w io.Writer
+}
+
+func (o ordered) Write(b []byte) (int, error) {
+	o.c.flush()
+	return o.w.Write(b)
+}
+
+// withStdout runs f while what upstream prints to os.Stdout goes to w. clean is applied to what was printed.
+func withStdout(w io.Writer, clean func([]byte) []byte, f func(c *capture) error) error {
 	stdoutMu.Lock()
 	defer stdoutMu.Unlock()
 	out, err := os.CreateTemp("", "ckadrill-kubeadm-output-")
@@ -30,20 +69,7 @@ func withStdout(w io.Writer, clean func([]byte) []byte, f func() error) error {
 	defer func(o *os.File) { os.Stdout = o }(os.Stdout)
 	os.Stdout = out
 
-	var at int64
-	buf := make([]byte, 32<<10)
-	pass := func() {
-		for {
-			n, err := out.ReadAt(buf, at)
-			at += int64(n)
-			if n > 0 {
-				w.Write(clean(buf[:n]))
-			}
-			if err != nil || n == 0 {
-				return
-			}
-		}
-	}
+	c := &capture{to: w, clean: clean, out: out}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -52,9 +78,9 @@ func withStdout(w io.Writer, clean func([]byte) []byte, f func() error) error {
 		for {
 			select {
 			case <-t.C:
-				pass()
+				c.flush()
 			case <-stop:
-				pass()
+				c.flush()
 				return
 			}
 		}
@@ -63,5 +89,5 @@ func withStdout(w io.Writer, clean func([]byte) []byte, f func() error) error {
 		close(stop)
 		<-stopped
 	}()
-	return f()
+	return f(c)
 }

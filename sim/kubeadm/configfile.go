@@ -1,0 +1,140 @@
+package kubeadm
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"ckadrill/sim/kubeadm/host"
+)
+
+// configDir is where in the command's own directory copies of configuration files lie.
+const configDir = "/config"
+
+// configuration copies a configuration file, with what upstream would else ask the real host for: the node's name, the
+// container runtime's socket and the address to advertise. A file that cannot be read is none there, or is as it is, so that
+// upstream says what is wrong.
+func (c *command) configuration(name string) (private string, err error) {
+	private = c.own.path(path.Join(configDir, c.p.Path(name)))
+	b, err := c.p.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return private, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if filled, err := c.fillConfiguration(b); err == nil {
+		b = filled
+	}
+	if err := os.MkdirAll(filepath.Dir(private), 0o700); err != nil {
+		return "", err
+	}
+	return private, os.WriteFile(private, b, 0o600)
+}
+
+type document = map[string]any
+
+func (c *command) fillConfiguration(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	write := func(doc any) error {
+		b, err := yaml.Marshal(doc)
+		if err != nil {
+			return err
+		}
+		out.WriteString("---\n")
+		out.Write(b)
+		return nil
+	}
+	hasInit, clusterVersion := false, ""
+	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(b)))
+	for {
+		part, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		doc := document{}
+		if err := yaml.Unmarshal(part, &doc); err != nil {
+			return nil, err
+		}
+		switch doc["kind"] {
+		case "InitConfiguration":
+			hasInit = true
+			err = errors.Join(c.fillNode(doc), c.fillEndpoint(doc))
+		case "ClusterConfiguration":
+			clusterVersion, _ = doc["apiVersion"].(string)
+			out.WriteString("---\n")
+			out.Write(part)
+			continue
+		case "JoinConfiguration":
+			err = c.fillNode(doc)
+			if cp, ok := doc["controlPlane"].(document); ok && err == nil {
+				err = c.fillEndpoint(cp)
+			}
+		case "ResetConfiguration":
+			err = c.fillSocket(doc)
+		default:
+			out.WriteString("---\n")
+			out.Write(part)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := write(doc); err != nil {
+			return nil, err
+		}
+	}
+	if clusterVersion != "" && !hasInit {
+		doc := document{"apiVersion": clusterVersion, "kind": "InitConfiguration"}
+		if err := errors.Join(c.fillNode(doc), c.fillEndpoint(doc), write(doc)); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// within is the object below a key, which is made if there is none.
+func within(doc document, key string) document {
+	o, ok := doc[key].(document)
+	if !ok {
+		o = document{}
+		doc[key] = o
+	}
+	return o
+}
+
+func fill(doc document, key, value string) {
+	if s, ok := doc[key].(string); !ok || s == "" {
+		doc[key] = value
+	}
+}
+
+func (c *command) fillNode(doc document) error {
+	reg := within(doc, "nodeRegistration")
+	fill(reg, "name", c.hostName())
+	return c.fillSocket(reg)
+}
+
+func (c *command) fillSocket(doc document) error {
+	socket, err := host.DetectCRISocket(c.p)
+	if err == nil {
+		fill(doc, "criSocket", socket)
+	}
+	return nil // upstream's own detection is turned off, and takes containerd's
+}
+
+func (c *command) fillEndpoint(doc document) error {
+	fill(within(doc, "localAPIEndpoint"), "advertiseAddress", c.address())
+	return nil
+}
