@@ -62,7 +62,7 @@ func restConfig(p *kernel.Process, cfg *clientcmdapi.Config) (*rest.Config, erro
 	c.UserAgent = "kubeadm"
 	// A bootstrap or an upgrade sends many requests in a row, and kubeadm has its own pace.
 	c.QPS, c.Burst = -1, 0
-	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return lifeline{p, rt} })
+	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return lifeline{p, rt, c.UserAgent} })
 	if err := apiclient.ConfigureREST(p, c); err != nil {
 		return nil, err
 	}

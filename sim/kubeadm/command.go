@@ -137,6 +137,9 @@ func (c *command) asUpstream() func() {
 		return kubernetesReleaseVersion(v, c.fetchRelease)
 	}
 	version := setVersion(programVersion(c.p))
+	timeouts := &kubeadmapi.Timeouts{}
+	kubeadmapi.SetDefaultTimeouts(&timeouts)
+	kubeadmapi.SetActiveTimeouts(timeouts)
 	return func() {
 		startTime, caCertsExtraVolumePaths, pkiutil.NewPrivateKey, kubeadmutil.KubernetesReleaseVersion = oldStart, oldVolumes, oldKey, oldRelease
 		version()

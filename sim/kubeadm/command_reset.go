@@ -89,9 +89,9 @@ func resetData(c *command, cmd *cobra.Command, _ []string) (workflow.RunData, []
 	if kubeconfig == "" {
 		kubeconfig = kubernetesDir + "/admin.conf"
 	}
-	if r.client, _, err = clients(c.p, c.p.Path(kubeconfig)); err == nil {
+	if r.client, err = c.clientSetFromFile(c.p.Path(kubeconfig)); err == nil {
 		c.sayReading("reset")
-		if r.cfg, err = c.fetchConfiguration(r.client); err != nil {
+		if r.cfg, err = c.fetchConfiguration(r.client, true, c.isControlPlane(), true); err != nil {
 			c.warn("reset.go", 141, "[reset] Unable to fetch the kubeadm-config ConfigMap from cluster: %v", err)
 		}
 	}

@@ -74,29 +74,29 @@ func initConfiguration(c Cluster, m Machine, certificates string) (*kubeadmapi.I
 	}
 	// A configuration of the user's own is uploaded without the hash by which an upgrade knows kubeadm's defaults.
 	cfg.ComponentConfigs[componentconfigs.KubeletGroup].SetUserSupplied(c.byFile())
-	cfg.ComponentConfigs[componentconfigs.KubeletGroup] = machineKubelet{cfg.ComponentConfigs[componentconfigs.KubeletGroup], m}
+	cfg.ComponentConfigs[componentconfigs.KubeletGroup] = machineKubelet{cfg.ComponentConfigs[componentconfigs.KubeletGroup], m.Resolved}
 	return cfg, nil
 }
 
 // machineKubelet is kubeadm's kubelet configuration, but for one thing: upstream asks the host's systemd whether
-// systemd-resolved is active, here the simulated machine's description says it.
+// systemd-resolved is active.
 type machineKubelet struct {
 	kubeadmapi.ComponentConfig
-	machine Machine
+	resolved bool
 }
 
 // resolvedFile is where systemd-resolved keeps the servers that it asks itself.
 const resolvedFile = "/run/systemd/resolve/resolv.conf"
 
 func (k machineKubelet) Mutate() error {
-	if cfg, ok := k.Get().(*kubeletconfig.KubeletConfiguration); ok && k.machine.Resolved && cfg.ResolverConfig == nil {
+	if cfg, ok := k.Get().(*kubeletconfig.KubeletConfiguration); ok && k.resolved && cfg.ResolverConfig == nil {
 		cfg.ResolverConfig = ptr.To(resolvedFile)
 	}
 	return nil
 }
 
 func (k machineKubelet) DeepCopy() kubeadmapi.ComponentConfig {
-	return machineKubelet{k.ComponentConfig.DeepCopy(), k.machine}
+	return machineKubelet{k.ComponentConfig.DeepCopy(), k.resolved}
 }
 
 // newToken draws a bootstrap token from the world's randomness, in the form that kubeadm generates.

@@ -23,6 +23,16 @@ const configDir = "/config"
 // container runtime's socket and the address to advertise. A file that cannot be read is none there, or is as it is, so that
 // upstream says what is wrong.
 func (c *command) configuration(name string) (private string, err error) {
+	return c.copyAside(name, func(b []byte) []byte {
+		if filled, err := c.fillConfiguration(b); err == nil {
+			return filled
+		}
+		return b
+	})
+}
+
+// copyAside copies a file of the machine to where it is not taken for the machine's.
+func (c *command) copyAside(name string, change func([]byte) []byte) (private string, err error) {
 	private = c.own.path(path.Join(configDir, c.p.Path(name)))
 	b, err := c.p.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,9 +41,7 @@ func (c *command) configuration(name string) (private string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if filled, err := c.fillConfiguration(b); err == nil {
-		b = filled
-	}
+	b = change(b)
 	if err := os.MkdirAll(filepath.Dir(private), 0o700); err != nil {
 		return "", err
 	}

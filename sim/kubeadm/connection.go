@@ -11,9 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	kubeadmversion "k8s.io/component-base/version"
+	kubeconfigutil "k8s.io/kubernetes/cmd/kubeadm/app/util/kubeconfig"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network/apiclient"
@@ -66,7 +69,7 @@ func (a *provider) WrapTransport(http.RoundTripper) http.RoundTripper {
 	if err != nil {
 		return failing{err}
 	}
-	return lifeline{a.p, t}
+	return lifeline{a.p, t, userAgent()}
 }
 
 // failing is a transport that cannot be made.
@@ -94,10 +97,32 @@ func (c *command) connectable(name string) (string, error) {
 // have been read.
 func (c *command) connected(cfg *clientcmdapi.Config) *clientcmdapi.Config {
 	cfg = cfg.DeepCopy()
+	for _, ctx := range cfg.Contexts {
+		if cfg.AuthInfos[ctx.AuthInfo] == nil { // somebody anonymous
+			cfg.AuthInfos[ctx.AuthInfo] = nobody.DeepCopy()
+		}
+	}
 	for user := range cfg.AuthInfos {
 		c.intercept(cfg, user)
 	}
 	return cfg
+}
+
+// nobody is the user of a context that names none.
+var nobody = &clientcmdapi.AuthInfo{Username: "nobody"}
+
+// clientSet makes a client as upstream's ToClientSet does, over the process's network.
+func (c *command) clientSet(cfg *clientcmdapi.Config) (clientset.Interface, error) {
+	return kubeconfigutil.ToClientSet(c.connected(cfg))
+}
+
+// clientSetFromFile makes a client from a file of the machine, as upstream's ClientSetFromFile does.
+func (c *command) clientSetFromFile(name string) (clientset.Interface, error) {
+	cfg, err := loadKubeconfig(c.p, name)
+	if err != nil {
+		return nil, fmt.Errorf("failed to load admin kubeconfig: %w", err)
+	}
+	return c.clientSet(cfg)
 }
 
 func (c *command) intercept(cfg *clientcmdapi.Config, user string) {
@@ -111,7 +136,7 @@ func (c *command) intercept(cfg *clientcmdapi.Config, user string) {
 	key := fmt.Sprint(nextConnection.Add(1))
 	connections.Store(key, k)
 	c.p.OnExit(func() { connections.Delete(key) })
-	u.ClientCertificateData, u.ClientKeyData = nil, nil
+	u.ClientCertificateData, u.ClientKeyData, u.Username = nil, nil, ""
 	u.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: authProvider, Config: map[string]string{"key": key}}
 }
 
@@ -124,14 +149,7 @@ func (c *command) restoreCredentials(content []byte) []byte {
 	if err != nil {
 		return content
 	}
-	for user, u := range cfg.AuthInfos {
-		if u.AuthProvider == nil || u.AuthProvider.Name != authProvider {
-			continue
-		}
-		if k, ok := connections.Load(u.AuthProvider.Config["key"]); ok {
-			cfg.AuthInfos[user] = k.(*connection).user
-		}
-	}
+	disconnect(cfg)
 	b, err := clientcmd.Write(*cfg)
 	if err != nil {
 		return content
@@ -139,16 +157,43 @@ func (c *command) restoreCredentials(content []byte) []byte {
 	return b
 }
 
+// disconnect undoes what connected has done to a configuration.
+func disconnect(cfg *clientcmdapi.Config) {
+	for name, u := range cfg.AuthInfos {
+		if u.AuthProvider == nil || u.AuthProvider.Name != authProvider {
+			continue
+		}
+		k, ok := connections.Load(u.AuthProvider.Config["key"])
+		if !ok {
+			continue
+		}
+		if user := k.(*connection).user; user.Username != nobody.Username {
+			cfg.AuthInfos[name] = user
+		} else {
+			delete(cfg.AuthInfos, name)
+		}
+	}
+}
+
 // lifeline ends the goroutines of a kubeadm that has ended: upstream's loops know no end of their own, and all of them come
-// by here.
+// by here. It also says who asks: client-go knows only the name of the host's program.
 type lifeline struct {
 	p *kernel.Process
 	http.RoundTripper
+	agent string
 }
 
 func (l lifeline) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !l.p.Alive() {
 		goruntime.Goexit()
 	}
+	r = r.Clone(r.Context())
+	r.Header.Set("User-Agent", l.agent)
 	return l.RoundTripper.RoundTrip(r)
+}
+
+// userAgent is client-go's default of kubeadm on Linux.
+func userAgent() string {
+	v := kubeadmversion.Get()
+	return fmt.Sprintf("kubeadm/%s (linux/amd64) kubernetes/%.7s", v.GitVersion, v.GitCommit)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/kubernetes/cmd/kubeadm/app/cmd/options"
 
 	"ckadrill/sim/kubeadm/host"
@@ -47,4 +48,21 @@ func (c *command) stdin() io.Reader {
 		return strings.NewReader("")
 	}
 	return c.p.Stdin
+}
+
+// copyFlags sets the flags of one set to what was given for the other's of the same names.
+func copyFlags(from, to *pflag.FlagSet) error {
+	var err error
+	to.VisitAll(func(f *pflag.Flag) {
+		given := from.Lookup(f.Name)
+		if given == nil || !given.Changed || err != nil {
+			return
+		}
+		if l, ok := given.Value.(pflag.SliceValue); ok {
+			err = f.Value.(pflag.SliceValue).Replace(l.GetSlice())
+		} else {
+			err = f.Value.Set(given.Value.String())
+		}
+	})
+	return err
 }

@@ -15,6 +15,9 @@ import (
 func (c *command) mirror(name string) (string, error) {
 	name = c.p.Path(name)
 	private := c.d.path(name)
+	if c.mirrored[name] != nil {
+		return private, nil
+	}
 	b, err := c.p.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return private, nil

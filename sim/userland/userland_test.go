@@ -76,7 +76,7 @@ func TestInstalledCommandsAreRegistered(t *testing.T) {
 		w := kernel.NewWorld(1)
 		userland.Register(w.Programs)
 		for system, want := range map[string]string{
-			"ubuntu":      "b2sum cksum csplit fmt mkfifo mknod numfmt pinky sum unexpand ed journalctl openssl scp sftp socat ssh ssh-keygen systemctl traceroute lsb_release systemd-analyze networkctl resolvectl ip6tables ipvsadm sshd",
+			"ubuntu":      "b2sum cksum csplit fmt mkfifo mknod numfmt pinky sum unexpand ed journalctl openssl scp sftp socat ssh ssh-keygen systemctl traceroute lsb_release systemd-analyze networkctl resolvectl ip6tables ipvsadm losetup sshd",
 			"debian-slim": "b2sum cksum csplit fmt mkfifo mknod numfmt pinky sum unexpand",
 		} {
 			l, ok := layout.Commands(system)

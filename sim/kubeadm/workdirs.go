@@ -1,0 +1,84 @@
+package kubeadm
+
+import (
+	"fmt"
+	"os"
+	"path"
+
+	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
+)
+
+// dirs are the directories that the phases of init and join work in, as upstream's data names them. The names are those of
+// the copies, see [command.onMirror].
+type dirs struct {
+	c *command
+	// dryRun is the directory that takes all files instead, "" if they are written in earnest.
+	dryRun string
+	// certificates, patches and kubeconfigs are directories of the machine; patches may be "".
+	certificates, patches, kubeconfigs string
+}
+
+func (d *dirs) dir(name string) string {
+	if d.dryRun != "" {
+		name = d.dryRun
+	}
+	return d.c.d.path(name)
+}
+
+// DryRun is a method of upstream's data, as all that follow.
+func (d *dirs) DryRun() bool                { return d.dryRun != "" }
+func (d *dirs) KubeConfigDir() string       { return d.dir(d.kubeconfigs) }
+func (d *dirs) KubeletDir() string          { return d.dir(kubeletDir) }
+func (d *dirs) ManifestDir() string         { return d.dir(manifestsDir) }
+func (d *dirs) CertificateWriteDir() string { return d.dir(d.certificates) }
+
+func (d *dirs) PatchesDir() string {
+	if d.patches == "" {
+		return ""
+	}
+	return d.c.d.path(d.patches)
+}
+
+// files are what the phases read and write.
+func (d *dirs) files() []string {
+	l := []string{kubernetesDir, d.certificates, d.kubeconfigs,
+		path.Join(kubeletDir, constants.KubeletConfigurationFileName), path.Join(kubeletDir, constants.KubeletInstanceConfigurationFileName), path.Join(kubeletDir, constants.KubeletEnvFileName)}
+	for _, name := range []string{d.patches, d.dryRun} {
+		if name != "" {
+			l = append(l, name)
+		}
+	}
+	return l
+}
+
+// dryRunDir is upstream's GetDryRunDir.
+func (c *command) dryRunDir(envVar, name string) (string, error) {
+	if dir := c.p.Getenv(envVar); dir != "" {
+		return dir, nil
+	}
+	dir, err := c.tempDir(name)
+	if err != nil {
+		return "", err
+	}
+	c.warn("constants.go", 621, "Using dry-run directory %s. To override it, set the environment variable %s", dir, envVar)
+	return dir, nil
+}
+
+// tempDir makes a directory of a new name below /etc/kubernetes/tmp, as upstream's createTmpDir does.
+func (c *command) tempDir(name string) (string, error) {
+	parent := path.Join(kubernetesDir, constants.TempDir)
+	if err := c.p.Files.MkdirAll(parent, 0o700); err != nil {
+		return "", fmt.Errorf("failed to create directory %q: %w", parent, err)
+	}
+	r := c.p.World().Rand("kubeadm/temporary")
+	for {
+		dir := path.Join(parent, fmt.Sprintf("%s%d", name, r.Uint32()))
+		err := c.p.Files.Mkdir(dir, 0o700)
+		if err == nil {
+			return dir, nil
+		}
+		if !os.IsExist(err) {
+			return "", fmt.Errorf("could not create a temporary directory in %q: %w", parent, err)
+		}
+	}
+}
