@@ -66,6 +66,12 @@ var simulated = map[string]func(*command, *cobra.Command) error{
 	"kubeadm kubeconfig":                    nil,
 }
 
+// inPlace are the commands that are run by functions of ours, since upstream's ask the host too much.
+var inPlace = map[string]func(c *command, cmd *cobra.Command, args []string) error{
+	"kubeadm upgrade plan": (*command).upgradePlan,
+	"kubeadm upgrade diff": (*command).upgradeDiff,
+}
+
 func (c *command) run() int {
 	upstream.Lock()
 	defer upstream.Unlock()
@@ -86,7 +92,8 @@ func (c *command) run() int {
 	// Some commands fill in a default configuration, though they use nothing of it that depends on the machine. Upstream then
 	// looks for a default route of the host and may find none; the simulated machine has one.
 	c.p.SetLogFilter(func(line []byte) bool {
-		return !bytes.Contains(line, []byte("could not obtain a bind address for the API Server"))
+		return !bytes.Contains(line, []byte("could not obtain a bind address for the API Server")) &&
+			!bytes.Contains(line, []byte("] [core] [")) // gRPC's, which says nothing in kubeadm
 	})
 	err = withStdout(c.p.Stdout, c.strip, func(out *capture) error {
 		// What goes to standard error comes after what was printed before it.
@@ -212,6 +219,9 @@ func (c *command) guard(cmd *cobra.Command) {
 			return c.runFlow(f, phase, cmd, args)
 		} else if f != nil {
 			return run(cmd, args) // a phase of phases prints its help
+		}
+		if f := inPlace[cmd.CommandPath()]; f != nil {
+			return f(c, cmd, args)
 		}
 		prepare, ok := simulated[cmd.CommandPath()]
 		if parent := cmd.Parent(); !ok && parent != nil && parent.CommandPath() == "kubeadm certs renew" {

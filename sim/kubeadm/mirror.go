@@ -43,7 +43,8 @@ func (c *command) mirrorDirectory(dir string) error {
 	return os.MkdirAll(c.d.path(dir), 0o700)
 }
 
-// mirrorAll copies files and whole directories of the machine, as far as they exist.
+// mirrorAll copies files and whole directories of the machine, as far as they exist. What lies in kubeadm's directory for
+// backups and dry runs is copied only if it is named itself: backups of etcd's data lie there.
 func (c *command) mirrorAll(names ...string) error {
 	for _, name := range names {
 		i, err := c.p.Files.Stat(name)
@@ -67,10 +68,12 @@ func (c *command) mirrorAll(names ...string) error {
 			return err
 		}
 		for _, e := range entries {
-			if e.IsDir() || e.Type().IsRegular() {
-				if err := c.mirrorAll(path.Join(name, e.Name())); err != nil {
-					return err
-				}
+			below := path.Join(name, e.Name())
+			if below == tempDir || !e.IsDir() && !e.Type().IsRegular() {
+				continue
+			}
+			if err := c.mirrorAll(below); err != nil {
+				return err
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	_ "unsafe" // for go:linkname
 
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
+	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
 	_ "k8s.io/kubernetes/cmd/kubeadm/app/phases/controlplane" // owns caCertsExtraVolumePaths
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 
@@ -95,7 +96,7 @@ func (d privateDir) read() (*Tree, error) {
 func modeOf(name string, dir bool) fs.FileMode {
 	base := path.Base(name)
 	switch {
-	case dir && base == "manifests":
+	case dir && (base == "manifests" || base == constants.TempDir || path.Base(path.Dir(name)) == constants.TempDir):
 		return 0o700
 	case dir:
 		return 0o755

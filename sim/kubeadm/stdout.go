@@ -43,7 +43,7 @@ func (c *capture) flush() {
 	}
 }
 
-// after returns a writer whose output comes after what has been printed before it was written.
+// after returns a writer whose output comes after what has been printed before it was written, and is cleaned like that.
 func (c *capture) after(w io.Writer) io.Writer { return ordered{c, w} }
 
 type ordered struct {
@@ -53,7 +53,10 @@ type ordered struct {
 
 func (o ordered) Write(b []byte) (int, error) {
 	o.c.flush()
-	return o.w.Write(b)
+	if _, err := o.w.Write(o.c.clean(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // withStdout runs f while what upstream prints to os.Stdout goes to w. clean is applied to what was printed.

@@ -14,6 +14,7 @@ import (
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	_ "k8s.io/component-base/version" // owns the variables below
+	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
@@ -24,25 +25,11 @@ const defaultVersion = "v1.35.9"
 
 // programVersion reads the version from the file that the process executes, see executable.
 func programVersion(p *kernel.Process) string {
-	if p.Files == nil {
+	v := p.Version(defaultVersion)
+	if _, err := utilversion.ParseSemantic(v); err != nil {
 		return defaultVersion
 	}
-	name, err := kernel.LookPath(p.Files, p.Dir(), p.Getenv("PATH"), p.Argv[0])
-	if err != nil {
-		return defaultVersion
-	}
-	b, err := p.Files.ReadFile(name)
-	if err != nil {
-		return defaultVersion
-	}
-	_, rest, _ := strings.Cut(string(b), "\n")
-	if v, ok := strings.CutPrefix(rest, "version "); ok {
-		v, _, _ = strings.Cut(v, "\n")
-		if _, err := utilversion.ParseSemantic(v); err == nil {
-			return v
-		}
-	}
-	return defaultVersion
+	return v
 }
 
 // Upstream knows its version from the linker, once per host process.
@@ -69,11 +56,27 @@ func setVersion(v string) func() {
 	gitVersion, gitMajor, gitMinor = v, utilversion.Itoa(s.Major()), utilversion.Itoa(s.Minor())
 	gitCommit, gitTreeState = strings.Repeat("0", 40), "clean"
 	dynamicGitVersion.Store(v)
+	setSkews()
 	return func() {
 		gitVersion, gitMajor, gitMinor, gitCommit, gitTreeState = old[0], old[1], old[2], old[3], old[4]
 		if dynamic != nil {
 			dynamicGitVersion.Store(dynamic)
 		}
+	}
+}
+
+//go:linkname getSkewedKubernetesVersion k8s.io/kubernetes/cmd/kubeadm/app/constants.getSkewedKubernetesVersion
+func getSkewedKubernetesVersion(n int) *utilversion.Version
+
+// setSkews computes anew what kubeadm computes from its version when its process starts. The releases of etcd are those of
+// the kubeadm that this program is built with.
+func setSkews() {
+	constants.MinimumControlPlaneVersion = getSkewedKubernetesVersion(-1)
+	constants.MinimumKubeletVersion = getSkewedKubernetesVersion(-3)
+	constants.CurrentKubernetesVersion = getSkewedKubernetesVersion(0)
+	constants.SupportedEtcdVersion = map[uint8]string{}
+	for n, etcd := range map[int]string{-2: "3.5.24-0", -1: constants.DefaultEtcdVersion, 0: constants.DefaultEtcdVersion} {
+		constants.SupportedEtcdVersion[uint8(getSkewedKubernetesVersion(n).Minor())] = etcd
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"time"
 
 	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
 )
@@ -51,12 +52,15 @@ func (d *dirs) files() []string {
 	return l
 }
 
+// tempDir is where kubeadm keeps backups and what dry runs write.
+const tempDir = kubernetesDir + "/" + constants.TempDir
+
 // dryRunDir is upstream's GetDryRunDir.
 func (c *command) dryRunDir(envVar, name string) (string, error) {
 	if dir := c.p.Getenv(envVar); dir != "" {
 		return dir, nil
 	}
-	dir, err := c.tempDir(name)
+	dir, err := c.newTempDir(name)
 	if err != nil {
 		return "", err
 	}
@@ -64,21 +68,32 @@ func (c *command) dryRunDir(envVar, name string) (string, error) {
 	return dir, nil
 }
 
-// tempDir makes a directory of a new name below /etc/kubernetes/tmp, as upstream's createTmpDir does.
-func (c *command) tempDir(name string) (string, error) {
-	parent := path.Join(kubernetesDir, constants.TempDir)
-	if err := c.p.Files.MkdirAll(parent, 0o700); err != nil {
-		return "", fmt.Errorf("failed to create directory %q: %w", parent, err)
+// newTempDir makes a directory of a new name, as upstream's createTmpDir does.
+func (c *command) newTempDir(name string) (string, error) {
+	if err := c.p.Files.MkdirAll(tempDir, 0o700); err != nil {
+		return "", fmt.Errorf("failed to create directory %q: %w", tempDir, err)
 	}
 	r := c.p.World().Rand("kubeadm/temporary")
 	for {
-		dir := path.Join(parent, fmt.Sprintf("%s%d", name, r.Uint32()))
+		dir := path.Join(tempDir, fmt.Sprintf("%s%d", name, r.Uint32()))
 		err := c.p.Files.Mkdir(dir, 0o700)
 		if err == nil {
 			return dir, nil
 		}
 		if !os.IsExist(err) {
-			return "", fmt.Errorf("could not create a temporary directory in %q: %w", parent, err)
+			return "", fmt.Errorf("could not create a temporary directory in %q: %w", tempDir, err)
 		}
 	}
+}
+
+// newDatedDir makes a directory that is named by the time, as upstream's CreateTimestampDir does.
+func (c *command) newDatedDir(name string) (string, error) {
+	if err := c.p.Files.MkdirAll(tempDir, 0o700); err != nil {
+		return "", fmt.Errorf("failed to create directory %q: %w", tempDir, err)
+	}
+	dir := path.Join(tempDir, name+"-"+time.Now().Format("2006-01-02-15-04-05"))
+	if err := c.p.Files.Mkdir(dir, 0o700); err != nil {
+		return "", fmt.Errorf("could not create timestamp directory: %w", err)
+	}
+	return dir, nil
 }

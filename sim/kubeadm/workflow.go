@@ -108,9 +108,9 @@ func (f *flow) stage(name string) stage {
 func asIs(_ *command, upstream run) run { return upstream }
 
 // onFiles is the stage of a phase whose function reads and writes files below the directories that its data names.
-func onFiles(names ...string) stage {
-	return func(c *command, upstream run) run {
-		return func(d workflow.RunData) error { return c.onMirror(names, func() error { return upstream(d) }) }
+func onFiles(c *command, upstream run) run {
+	return func(d workflow.RunData) error {
+		return c.onMirror(d.(interface{ files() []string }).files(), func() error { return upstream(d) })
 	}
 }
 

@@ -7,7 +7,7 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 // systemImages are those that kubeadm and the add-ons use. Sizes are of v1.35's linux/amd64 images; neighbouring releases
 // are given the same ones.
 func systemImages() (l []*Image) {
-	for _, minor := range []struct{ minor, patches int }{{33, 8}, {34, 6}, {35, 10}, {36, 1}} {
+	for _, minor := range []struct{ minor, patches int }{{33, 8}, {34, 10}, {35, 13}, {36, 4}} {
 		for patch := range minor.patches {
 			l = append(l, kubernetesImages(fmt.Sprintf("v1.%d.%d", minor.minor, patch))...)
 		}
