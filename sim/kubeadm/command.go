@@ -45,7 +45,6 @@ var simulated = map[string]func(*command, *cobra.Command) error{
 	"kubeadm token create":                  (*command).useKubeconfig,
 	"kubeadm token delete":                  (*command).useKubeconfig,
 	"kubeadm token list":                    (*command).useKubeconfig,
-	"kubeadm token generate":                nil,
 	"kubeadm certs":                         nil,
 	"kubeadm certs certificate-key":         nil,
 	"kubeadm certs check-expiration":        (*command).useCertificates,
@@ -68,6 +67,10 @@ var simulated = map[string]func(*command, *cobra.Command) error{
 
 // inPlace are the commands that are run by functions of ours, since upstream's ask the host too much.
 var inPlace = map[string]func(c *command, cmd *cobra.Command, args []string) error{
+	"kubeadm token generate": func(c *command, _ *cobra.Command, _ []string) error {
+		fmt.Println(newToken(c.p.World()))
+		return nil
+	},
 	"kubeadm upgrade plan": (*command).upgradePlan,
 	"kubeadm upgrade diff": (*command).upgradeDiff,
 }
@@ -219,6 +222,9 @@ func (c *command) guard(cmd *cobra.Command) {
 			return c.runFlow(f, phase, cmd, args)
 		} else if f != nil {
 			return run(cmd, args) // a phase of phases prints its help
+		}
+		if cmd.CommandPath() == "kubeadm token create" && len(args) == 0 && stringFlag(cmd, "config") == "" {
+			args = []string{newToken(c.p.World())} // upstream's own would not come from the world's seed
 		}
 		if f := inPlace[cmd.CommandPath()]; f != nil {
 			return f(c, cmd, args)

@@ -131,8 +131,8 @@ func TestImagesAreThoseOfTheVersion(t *testing.T) {
 
 func TestWhatIsNotSimulatedSaysSo(t *testing.T) {
 	withCommand(t, func(w *kernel.World, cp *Tree) {
-		out, errs, code := runKubeadm(w, cp, "init")
-		if code != 1 || out != "" || errs != "error: ckadrill does not simulate `kubeadm init` yet\n" {
+		out, errs, code := runKubeadm(w, cp, "config", "migrate")
+		if code != 1 || out != "" || errs != "error: ckadrill does not simulate `kubeadm config migrate` yet\n" {
 			t.Errorf("exit %d: %s%s", code, out, errs)
 		}
 		if out, _, code := runKubeadm(w, cp, "upgrade", "plan", "--help"); code != 0 || !strings.Contains(out, "kubeadm upgrade plan [version] [flags]") {

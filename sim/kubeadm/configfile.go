@@ -78,26 +78,23 @@ func (c *command) fillConfiguration(b []byte) ([]byte, error) {
 		switch doc["kind"] {
 		case "InitConfiguration":
 			hasInit = true
-			err = errors.Join(c.fillNode(doc), c.fillEndpoint(doc))
+			c.fillInit(doc)
 		case "ClusterConfiguration":
 			clusterVersion, _ = doc["apiVersion"].(string)
 			out.WriteString("---\n")
 			out.Write(part)
 			continue
 		case "JoinConfiguration":
-			err = c.fillNode(doc)
-			if cp, ok := doc["controlPlane"].(document); ok && err == nil {
-				err = c.fillEndpoint(cp)
+			c.fillNode(doc)
+			if cp, ok := doc["controlPlane"].(document); ok {
+				c.fillEndpoint(cp)
 			}
 		case "ResetConfiguration":
-			err = c.fillSocket(doc)
+			c.fillSocket(doc)
 		default:
 			out.WriteString("---\n")
 			out.Write(part)
 			continue
-		}
-		if err != nil {
-			return nil, err
 		}
 		if err := write(doc); err != nil {
 			return nil, err
@@ -105,7 +102,8 @@ func (c *command) fillConfiguration(b []byte) ([]byte, error) {
 	}
 	if clusterVersion != "" && !hasInit {
 		doc := document{"apiVersion": clusterVersion, "kind": "InitConfiguration"}
-		if err := errors.Join(c.fillNode(doc), c.fillEndpoint(doc), write(doc)); err != nil {
+		c.fillInit(doc)
+		if err := write(doc); err != nil {
 			return nil, err
 		}
 	}
@@ -128,21 +126,36 @@ func fill(doc document, key, value string) {
 	}
 }
 
-func (c *command) fillNode(doc document) error {
+func (c *command) fillInit(doc document) {
+	c.fillNode(doc)
+	c.fillEndpoint(doc)
+	// A token that upstream generates would not come from the world's seed.
+	tokens, _ := doc["bootstrapTokens"].([]any)
+	if len(tokens) == 0 {
+		tokens = []any{document{}}
+		doc["bootstrapTokens"] = tokens
+	}
+	for _, t := range tokens {
+		if t, ok := t.(document); ok && t["token"] == nil {
+			t["token"] = newToken(c.p.World())
+		}
+	}
+}
+
+func (c *command) fillNode(doc document) {
 	reg := within(doc, "nodeRegistration")
 	fill(reg, "name", c.hostName())
-	return c.fillSocket(reg)
+	c.fillSocket(reg)
 }
 
-func (c *command) fillSocket(doc document) error {
-	socket, err := host.DetectCRISocket(c.p)
-	if err == nil {
+// fillSocket names the socket that is found. Where none can be chosen, upstream's own detection is turned off, and takes
+// containerd's.
+func (c *command) fillSocket(doc document) {
+	if socket, err := host.DetectCRISocket(c.p); err == nil {
 		fill(doc, "criSocket", socket)
 	}
-	return nil // upstream's own detection is turned off, and takes containerd's
 }
 
-func (c *command) fillEndpoint(doc document) error {
+func (c *command) fillEndpoint(doc document) {
 	fill(within(doc, "localAPIEndpoint"), "advertiseAddress", c.address())
-	return nil
 }
