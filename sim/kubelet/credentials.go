@@ -61,7 +61,12 @@ func clientConfig(p *kernel.Process, s *options.KubeletServer, nodeName types.No
 	if err != nil {
 		return nil, fmt.Errorf("unable to load kubeconfig: %v", err)
 	}
-	current := path.Join(s.CertDirectory, "kubelet-client-current.pem")
+	current := path.Join(s.CertDirectory, currentPair)
+	if s.RotateCertificates && !p.Resumed() {
+		if err := rotateInline(p, s, nodeName, connect, c, current); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := p.Files.Stat(current); err == nil {
 		logAt(p, "certificate_store.go", 147).Info("Loading cert/key pair from a file", "filePath", current)
 		// The rotated pair in the certificate directory is newer than what the kubeconfig may hold inline.
@@ -173,14 +178,11 @@ func bootstrap(p *kernel.Process, s *options.KubeletServer, nodeName types.NodeN
 	if err != nil {
 		return fmt.Errorf("unable to create certificates signing request client: %v", err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), p.World().Random("kubelet/bootstrap/"+string(nodeName)))
+	key, keyPEM, err := newKey(p, nodeName)
 	if err != nil {
 		return err
 	}
-	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		return err
-	}
+	defer serveHealthzMeanwhile(p, s)()
 	logger := klog.Background()
 	// The certificate manager tries for ever, a bit later each time.
 	for wait := certificateRetry; ; wait = min(2*wait, certificateRetryMax) {
@@ -220,20 +222,92 @@ func requestCertificate(ctx context.Context, api kubernetes.Interface, key crypt
 	return csr.WaitForCertificate(ctx, api, name, uid)
 }
 
-// storePair writes a dated pair, the symbolic link to it that upstream's certificate store keeps, and the kubeconfig.
-func storePair(p *kernel.Process, s *options.KubeletServer, boot *rest.Config, cert, key []byte) error {
+// currentPair is the symbolic link that upstream's certificate store keeps.
+const currentPair = "kubelet-client-current.pem"
+
+// updatePair writes a dated pair and lets the symbolic link lead to it, as upstream's certificate store does.
+func updatePair(p *kernel.Process, s *options.KubeletServer, cert, key []byte) (current string, err error) {
 	if err := p.Files.MkdirAll(s.CertDirectory, 0o755); err != nil {
-		return err
+		return "", err
 	}
 	dated := path.Join(s.CertDirectory, "kubelet-client-"+time.Now().Format("2006-01-02-15-04-05")+".pem")
-	current := path.Join(s.CertDirectory, "kubelet-client-current.pem")
+	current = path.Join(s.CertDirectory, currentPair)
 	if err := p.Files.WriteFile(dated, append(append([]byte(nil), cert...), key...), 0o600); err != nil {
-		return err
+		return "", err
 	}
 	if err := p.Files.Remove(current); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return current, p.Files.Symlink(dated, current)
+}
+
+// rotateInline takes a certificate that the kubeconfig holds itself, which kubeadm gives to the kubelet of a control plane, into
+// the certificate directory, if there is none that is valid, and has it replaced at once, in the background.
+func rotateInline(p *kernel.Process, s *options.KubeletServer, nodeName types.NodeName, connect Connector, c *rest.Config, current string) error {
+	if pair, err := readPair(p, current, current); err == nil {
+		if certs, err := certutil.ParseCertsPEM(pair[0]); err == nil && time.Now().Before(certs[0].NotAfter) {
+			return nil
+		}
+	}
+	if inline, err := hasInlineCertificate(p, s.KubeConfig); err != nil || !inline {
 		return err
 	}
-	if err := p.Files.Symlink(dated, current); err != nil {
+	if _, err := updatePair(p, s, c.CertData, c.KeyData); err != nil {
+		unhandled(p, 538, fmt.Errorf("unable to set the cert/key pair to the bootstrap certificate: %v", err))
+	}
+	api, err := connect(p, rest.CopyConfig(c), s)
+	if err != nil {
+		return fmt.Errorf("unable to create certificates signing request client: %v", err)
+	}
+	key, keyPEM, err := newKey(p, nodeName)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for wait := certificateRetry; ; wait = min(2*wait, certificateRetryMax) {
+			certPEM, err := requestCertificate(p.Context(), api.Kube, key, nodeName)
+			if err == nil {
+				_, err = updatePair(p, s, certPEM, keyPEM)
+			}
+			if err == nil || p.Sleep(wait) != nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+func hasInlineCertificate(p *kernel.Process, name string) (bool, error) {
+	b, err := p.Files.ReadFile(p.Path(name))
+	if err != nil {
+		return false, err
+	}
+	c, err := clientcmd.Load(b)
+	if err != nil {
+		return false, err
+	}
+	ctx := c.Contexts[c.CurrentContext]
+	if ctx == nil || c.AuthInfos[ctx.AuthInfo] == nil {
+		return false, nil
+	}
+	u := c.AuthInfos[ctx.AuthInfo]
+	return len(u.ClientCertificateData) > 0 && len(u.ClientKeyData) > 0, nil
+}
+
+// newKey makes a key for a certificate request.
+func newKey(p *kernel.Process, nodeName types.NodeName) (crypto.Signer, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), p.World().Random("kubelet/bootstrap/"+string(nodeName)))
+	if err != nil {
+		return nil, nil, err
+	}
+	pem, err := keyutil.MarshalPrivateKeyToPEM(key)
+	return key, pem, err
+}
+
+// storePair writes a dated pair, the symbolic link to it that upstream's certificate store keeps, and the kubeconfig.
+func storePair(p *kernel.Process, s *options.KubeletServer, boot *rest.Config, cert, key []byte) error {
+	current, err := updatePair(p, s, cert, key)
+	if err != nil {
 		return err
 	}
 	c := clientcmdapi.Config{
