@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ckadrill/faults"
 	"ckadrill/sim/front"
@@ -81,6 +82,10 @@ func stagedWorld(t *testing.T) *front.Worker {
 	}
 	t.Cleanup(w.Kill)
 	if _, err := w.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	// A resumed kubelet says nothing of the Pods that it knew until it has synced them.
+	if _, err := w.Skip(5 * time.Second); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -134,6 +135,8 @@ func newRoots(p *kernel.Process, machine string) (*roots, error) {
 		return nil, err
 	}
 	p.OnExit(func() { os.RemoveAll(dir) })
+	// What upstream says of the private directory is said of the machine's, see [node.removeOrphans].
+	p.SetLogFilter(func(line []byte) bool { return !bytes.Contains(line, []byte(dir)) && !hushOf(p).coversLine(line) })
 	r := &roots{machine: path.Clean(machine), private: dir, written: map[string]time.Time{}}
 	if err := os.Mkdir(filepath.Join(dir, "pods"), 0o750); err != nil {
 		return nil, err
