@@ -61,7 +61,7 @@ var quick = []string{
 }
 
 // thawed are those that every run of the tests plays with a thaw after each command.
-var thawed = []string{"cluster/mirror-pods", "workloads/rollout-undo"}
+var thawed = []string{"storage/pvc-pending-reasons", "workloads/rollout-undo"}
 
 // TestRecordings plays recordings of a real cluster: a few of them, or all in a soak.
 func TestRecordings(t *testing.T) {

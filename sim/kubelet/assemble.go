@@ -37,6 +37,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/configmap"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	"k8s.io/kubernetes/pkg/kubelet/eviction"
+	"k8s.io/kubernetes/pkg/kubelet/images"
 	"k8s.io/kubernetes/pkg/kubelet/kuberuntime"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	kubeletlogs "k8s.io/kubernetes/pkg/kubelet/logs"
@@ -92,7 +93,7 @@ type node struct {
 	kl                           *kubelet.Kubelet
 	state                        unsafe.Pointer // upstream's runtimeState
 	cri                          internalapi.RuntimeService
-	images                       imageList
+	images                       images.ImageGCManager
 	runtime                      kubecontainer.Runtime
 	pods                         kubepod.Manager
 	workers                      kubelet.PodWorkers
@@ -101,7 +102,7 @@ type node struct {
 	probes                       prober.Manager
 	pleg                         pleg.PodLifecycleEventGenerator
 	lease                        lease.Controller
-	eviction                     eviction.Manager
+	eviction                     evictionManager
 	analyzer                     serverstats.ResourceAnalyzer
 	classes                      *runtimeclass.Manager
 	alloc                        allocation.Manager
@@ -130,7 +131,8 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 		return err
 	}
 	gcPolicy := kubecontainer.GCPolicy{MinAge: s.MinimumGCAge.Duration, MaxPerPodContainer: int(s.MaxPerPodContainerCount), MaxContainers: int(s.MaxContainerCount)}
-	if _, err := eviction.ParseThresholdConfig(kc.EnforceNodeAllocatable, kc.EvictionHard, kc.EvictionSoft, kc.EvictionSoftGracePeriod, kc.EvictionMinimumReclaim); err != nil {
+	thresholds, err := eviction.ParseThresholdConfig(kc.EnforceNodeAllocatable, kc.EvictionHard, kc.EvictionSoft, kc.EvictionSoftGracePeriod, kc.EvictionMinimumReclaim)
+	if err != nil {
 		return err
 	}
 	serviceLister, servicesSynced := n.watchServices()
@@ -233,7 +235,7 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 	set("podManager", n.pods)
 	set("statusManager", n.statuses)
 	set("allocationManager", n.alloc)
-	n.analyzer = serverstats.NewResourceAnalyzer(ctx, kl, kc.VolumeStatsAggPeriod.Duration, n.recorder)
+	n.analyzer = n.newAnalyzer(ctx)
 	set("resourceAnalyzer", n.analyzer)
 	set("runtimeService", cri)
 	if api != nil {
@@ -287,7 +289,7 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 	}
 	set("runtimeCache", runtimeCache)
 
-	hostStats := stats.NewHostStatsProvider(files, func(uid types.UID) string { return env.podDir(uid) + "/etc-hosts" }, kc.PodLogsDir)
+	hostStats := stats.NewHostStatsProvider(noHostFiles{files}, func(types.UID) string { return "" }, kc.PodLogsDir)
 	cadvisorStats := stats.NewCadvisorStatsProvider(n.hw, n.analyzer, n.pods, kr, n.statuses, hostStats, n.cm)
 	set("StatsProvider", stats.NewCRIStatsProvider(n.hw, n.analyzer, n.pods, cri, imageService, hostStats, true, cadvisorStats))
 
@@ -310,7 +312,9 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 	}
 	set("containerGC", gc)
 	set("containerDeletor", newPodContainerDeletor(kr, max(gcPolicy.MaxPerPodContainer, 1)))
-	n.images = imageList{kr} // images are listed, not collected
+	if n.images, err = n.newImageManager(kr, tracer, ref); err != nil {
+		return err
+	}
 	set("imageManager", n.images)
 
 	n.probes = prober.NewManager(n.statuses, n.liveness, n.readiness, n.startup, generic, n.recorder)
@@ -345,10 +349,10 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 	n.crash = flowcontrol.NewBackOff(initial, most)
 	n.crash.HasExpiredFunc = func(at, last time.Time, _ time.Duration) bool { return at.Sub(last) > crashLoopReset }
 	set("crashLoopBackOff", n.crash)
-	n.eviction = noPressure{p}
+	evictionAdmission := n.newEvictionManager(ref, thresholds)
 	set("evictionManager", n.eviction)
 
-	handlers := lifecycle.PodAdmitHandlers{}
+	handlers := lifecycle.PodAdmitHandlers{evictionAdmission}
 	allowed, err := sysctl.NewAllowlist(append(sysctl.SafeSysctlAllowlist(ctx), kc.AllowedUnsafeSysctls...))
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ const (
 	genericPlegRelistPeriod     = time.Second
 	genericPlegRelistThreshold  = 3 * time.Minute
 	containerGCPeriod           = time.Minute
+	imageGCPeriod               = 5 * time.Minute
 	runtimeCacheRefreshPeriod   = 10 * time.Second
 	nodeLeaseRenewFraction      = 0.25
 	nodeStatusJitter            = 0.04

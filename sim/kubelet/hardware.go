@@ -2,8 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +13,11 @@ import (
 
 // hardware answers what upstream asks of cAdvisor, from the files that cAdvisor reads: /proc, /sys, /etc. A machine that
 // lacks one of them counts as a small one.
-type hardware struct{ p *kernel.Process }
+type hardware struct {
+	p *kernel.Process
+	// reserved is how many bytes of memory Pods may not have.
+	reserved uint64
+}
 
 const (
 	defaultCores  = 2
@@ -23,8 +25,6 @@ const (
 	defaultKernel = "6.8.0-63-generic"
 	defaultOS     = "Ubuntu 24.04.2 LTS"
 )
-
-var errNoCgroupStats = errors.New("ckadrill does not simulate cgroup statistics yet")
 
 func (h hardware) text(name string) string {
 	b, err := h.p.Files.ReadFile(name)
@@ -64,13 +64,8 @@ func (h hardware) MachineInfo() (*cadvisorapi.MachineInfo, error) {
 
 // memory is MemTotal of /proc/meminfo, in bytes.
 func (h hardware) memory() uint64 {
-	for line := range strings.Lines(h.text("/proc/meminfo")) {
-		f := strings.Fields(line)
-		if len(f) >= 2 && f[0] == "MemTotal:" {
-			if kib, err := strconv.ParseUint(f[1], 10, 64); err == nil {
-				return kib << 10
-			}
-		}
+	if m := h.meminfo("MemTotal:"); m > 0 {
+		return m
 	}
 	return defaultMemory
 }
@@ -115,16 +110,6 @@ func (h hardware) ContainerFsInfo(context.Context) (cadvisorapiv2.FsInfo, error)
 
 // Start implements cadvisor.Interface.
 func (hardware) Start() error { return nil }
-
-// ContainerInfoV2 implements cadvisor.Interface.
-func (hardware) ContainerInfoV2(string, cadvisorapiv2.RequestOptions) (map[string]cadvisorapiv2.ContainerInfo, error) {
-	return nil, errNoCgroupStats
-}
-
-// GetRequestedContainersInfo implements cadvisor.Interface.
-func (hardware) GetRequestedContainersInfo(string, cadvisorapiv2.RequestOptions) (map[string]*cadvisorapi.ContainerInfo, error) {
-	return nil, errNoCgroupStats
-}
 
 // versionKey is where a machine's installed version of the kubelet is attached to its host.
 type versionKey struct{}

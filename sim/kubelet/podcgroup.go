@@ -46,3 +46,14 @@ func (c podCgroups) GetPodContainerName(pod *v1.Pod) (cm.CgroupName, string) {
 	}
 	return name, path
 }
+
+// GetPodCgroupRoot implements cm.ContainerManager: the cgroup that holds all Pods.
+func (m *containerManager) GetPodCgroupRoot() string {
+	switch {
+	case !m.config.CgroupsPerQOS:
+		return "/"
+	case m.config.CgroupDriver == "systemd":
+		return "/kubepods.slice"
+	}
+	return "/kubepods"
+}

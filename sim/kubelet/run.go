@@ -49,7 +49,7 @@ func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, sea
 	if err != nil {
 		return err
 	}
-	n := &node{p: p, s: s, hostname: host, name: types.NodeName(host), hw: hardware{p}, tls: tlsConfig}
+	n := &node{p: p, s: s, hostname: host, name: types.NodeName(host), hw: hardware{p: p}, tls: tlsConfig}
 	if s.KubeConfig == "" {
 		logAt(p, "server.go", 583).Info("Standalone mode, no API client")
 	} else {
@@ -139,6 +139,8 @@ func (n *node) loops() {
 	logAt(p, "kubelet_network_linux.go", 54).Info("Initialized iptables rules.", "protocol", "IPv4")
 	logAt(p, "kubelet_network_linux.go", 54).Info("Initialized iptables rules.", "protocol", "IPv6")
 	n.step()
+	n.analyzer.Start(ctx)
+	n.step()
 	n.statuses.Start(ctx)
 	if n.classes != nil {
 		n.classes.Start(p.Done())
@@ -196,7 +198,7 @@ func (n *node) settle(ctx context.Context) {
 	}
 }
 
-// collectGarbage removes dead containers once a minute (StartGarbageCollection); images are kept.
+// collectGarbage removes dead containers once a minute, and images that nobody needs (StartGarbageCollection).
 func (n *node) collectGarbage() {
 	gc := getField(n.kl, "containerGC").(kubecontainer.GC)
 	first := n.p.Resumed()
@@ -210,6 +212,7 @@ func (n *node) collectGarbage() {
 			n.recorder.Eventf(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(n.name)}, v1.EventTypeWarning, events.ContainerGCFailed, "%s", err.Error())
 		}
 	}, containerGCPeriod)
+	n.collectImages()
 }
 
 // directories is upstream's setupDataDirs on the machine.
@@ -292,6 +295,7 @@ func (n *node) containerManager() error {
 	if err != nil {
 		return fmt.Errorf("--system-reserved value failed to parse: %w", err)
 	}
+	n.hw.reserved = uint64(kubeReserved.Memory().Value() + systemReserved.Memory().Value())
 	var thresholds []evictionapi.Threshold
 	if !s.ExperimentalNodeAllocatableIgnoreEvictionThreshold {
 		if thresholds, err = eviction.ParseThresholdConfig([]string{}, s.EvictionHard, nil, nil, nil); err != nil {

@@ -45,7 +45,8 @@ type memory struct {
 	Reasons                      []waitingReason
 	Unregistered                 bool // the kubelet has not registered its Node yet
 	// Delay is upstream's delayAfterNodeStatusChange, drawn after the last change.
-	Delay time.Duration
+	Delay    time.Duration
+	Pressure []pressure
 }
 
 type backOff struct {
@@ -180,6 +181,7 @@ func (n *node) recall() {
 	setField(n.kl, "lastStatusReportTime", m.LastReport)
 	setField(n.kl, "delayAfterNodeStatusChange", m.Delay)
 	n.registered = !m.Unregistered
+	n.eviction.setPressures(m.Pressure)
 	reasons := getField(n.kl, "reasonCache").(*kubelet.ReasonCache)
 	for _, r := range m.Reasons {
 		var result kubecontainer.PodSyncResult
@@ -191,7 +193,7 @@ func (n *node) recall() {
 
 func (n *node) memory() memory {
 	m := memory{Crash: backOffs(n.crash), Pull: backOffs(n.pull), Liveness: probeResults(n.liveness), Readiness: probeResults(n.readiness), Startup: probeResults(n.startup),
-		LastReport: getField(n.kl, "lastStatusReportTime").(time.Time), Unregistered: !getField(n.kl, "registrationCompleted").(bool), Delay: getField(n.kl, "delayAfterNodeStatusChange").(time.Duration)}
+		LastReport: getField(n.kl, "lastStatusReportTime").(time.Time), Unregistered: !getField(n.kl, "registrationCompleted").(bool), Delay: getField(n.kl, "delayAfterNodeStatusChange").(time.Duration), Pressure: n.eviction.pressures()}
 	for _, p := range n.pods.GetPods() {
 		m.Reasons = append(m.Reasons, n.visibleReasons(p.UID)...)
 		if !kubetypes.IsStaticPod(p) {

@@ -2,14 +2,11 @@ package kubelet
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/credentialprovider"
 	"k8s.io/kubernetes/pkg/kubelet"
 	"k8s.io/kubernetes/pkg/kubelet/config"
-	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
-	"k8s.io/kubernetes/pkg/kubelet/eviction"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/kubernetes/pkg/kubelet/pluginmanager/cache"
 
@@ -41,42 +38,6 @@ func (n noPlugins) Run(ctx context.Context, _ config.SourcesReady, _ <-chan stru
 
 // AddHandler implements pluginmanager.PluginManager.
 func (noPlugins) AddHandler(string, cache.PluginHandler) {}
-
-// noPressure is an eviction.Manager of a machine that never runs short.
-type noPressure struct{ p *kernel.Process }
-
-var _ eviction.Manager = noPressure{}
-
-// Start implements eviction.Manager.
-func (n noPressure) Start(context.Context, eviction.DiskInfoProvider, eviction.ActivePodsFunc, eviction.PodCleanedUpFunc, time.Duration) {
-	logAt(n.p, "eviction_manager.go", 194).Info("Eviction manager: starting control loop")
-}
-
-// IsUnderMemoryPressure implements eviction.Manager.
-func (noPressure) IsUnderMemoryPressure() bool { return false }
-
-// IsUnderDiskPressure implements eviction.Manager.
-func (noPressure) IsUnderDiskPressure() bool { return false }
-
-// IsUnderPIDPressure implements eviction.Manager.
-func (noPressure) IsUnderPIDPressure() bool { return false }
-
-// imageList is an images.ImageGCManager that lists and never collects.
-type imageList struct{ runtime kubecontainer.Runtime }
-
-// GarbageCollect implements images.ImageGCManager.
-func (imageList) GarbageCollect(context.Context, time.Time) error { return nil }
-
-// Start implements images.ImageGCManager.
-func (imageList) Start(context.Context) {}
-
-// GetImageList implements images.ImageGCManager. Upstream refreshes a cache every 30 s; asking costs nothing here.
-func (i imageList) GetImageList() ([]kubecontainer.Image, error) {
-	return i.runtime.ListImages(context.Background())
-}
-
-// DeleteUnusedImages implements images.ImageGCManager.
-func (imageList) DeleteUnusedImages(context.Context) error { return nil }
 
 // noAppArmor is an apparmor.Validator of a machine without AppArmor: profiles are accepted and not enforced.
 type noAppArmor struct{}

@@ -70,7 +70,7 @@ const (
 
 func defaultConfig() *daemonConfig {
 	return &daemonConfig{
-		Address: "/run/containerd/containerd.sock", Root: "/var/lib/containerd", State: "/run/containerd", SandboxImage: "registry.k8s.io/pause:3.10.1",
+		Address: "/run/containerd/containerd.sock", Root: defaultRoot, State: "/run/containerd", SandboxImage: "registry.k8s.io/pause:3.10.1",
 		CNIConfDir: "/etc/cni/net.d", CNIBinDirs: []string{"/opt/cni/bin"}, CRI: true, Runtimes: map[string]bool{"runc": true}, Default: "runc", MaxLine: 16 * 1024,
 	}
 }

@@ -86,7 +86,11 @@ func (d *daemon) run() int {
 		d.log.line("info", "starting containerd", "revision", revision, "version", c.Version())
 	}
 	files := c.files()
-	for _, dir := range []string{d.config.Root, d.config.State, path.Dir(d.config.Address)} {
+	dirs := []string{d.config.Root, d.config.State, path.Dir(d.config.Address)}
+	for _, plugin := range []string{"io.containerd.content.v1.content", "io.containerd.metadata.v1.bolt", "io.containerd.runtime.v2.task", snapshotterDir} {
+		dirs = append(dirs, path.Join(d.config.Root, plugin))
+	}
+	for _, dir := range dirs {
 		if err := files.MkdirAll(dir, 0o711); err != nil {
 			p.Errorf("containerd: %s\n", err)
 			return 1

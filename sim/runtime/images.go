@@ -192,9 +192,10 @@ func (s *service) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (
 			used += unpackedSize(def)
 		}
 	}
+	mountpoint := s.snapshots()
 	s.mu.Unlock()
 	fs := []*runtimeapi.FilesystemUsage{{
-		Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"},
+		Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: mountpoint},
 		UsedBytes: &runtimeapi.UInt64Value{Value: used}, InodesUsed: &runtimeapi.UInt64Value{Value: used / 20000},
 	}}
 	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: fs, ContainerFilesystems: fs}, nil

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"path"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -10,19 +11,30 @@ import (
 
 // Programs say what processor time and memory they use; beside that a running container costs a little.
 const (
-	idleCores   = 0.001
-	baseMemory  = 3 << 20 // of a process that has not said what it holds
-	overlayRoot = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
+	idleCores  = 0.001
+	baseMemory = 3 << 20 // of a process that has not said what it holds
+	defaultRoot = "/var/lib/containerd"
+	// snapshotterDir is where images and containers lie, below containerd's root.
+	snapshotterDir = "io.containerd.snapshotter.v1.overlayfs"
 )
 
 func uint64Value(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
+
+// snapshots is the directory of the snapshotter.
+func (c *Containerd) snapshots() string {
+	root := defaultRoot
+	if c.daemon != nil {
+		root = c.daemon.config.Root
+	}
+	return path.Join(root, snapshotterDir)
+}
 
 // statsOf accounts for a container. The lock is held.
 func (c *Containerd) statsOf(k *container) *runtimeapi.ContainerStats {
 	now := time.Now()
 	s := &runtimeapi.ContainerStats{
 		Attributes:    &runtimeapi.ContainerAttributes{Id: k.ID, Metadata: k.Config.Metadata, Labels: k.Config.Labels, Annotations: k.Config.Annotations},
-		WritableLayer: &runtimeapi.FilesystemUsage{Timestamp: now.UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: overlayRoot}},
+		WritableLayer: &runtimeapi.FilesystemUsage{Timestamp: now.UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: c.snapshots()}},
 	}
 	if k.root != nil {
 		bytes, inodes := k.root.usage()

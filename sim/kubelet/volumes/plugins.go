@@ -129,7 +129,6 @@ func (p *plugin) ConstructVolumeSpec(name, _ string) (volume.ReconstructedVolume
 
 // mounter sets one volume of one Pod up.
 type mounter struct {
-	volume.MetricsNil
 	p    *plugin
 	spec *volume.Spec
 	pod  *v1.Pod
