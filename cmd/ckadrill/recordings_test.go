@@ -63,29 +63,49 @@ var quick = []string{
 // thawed are those that every run of the tests plays with a thaw after each command.
 var thawed = []string{"storage/pvc-pending-reasons", "workloads/rollout-undo"}
 
+// thawDiffers are the recordings that do not stay as recorded when the world is thawed after each command, and why.
+var thawDiffers = map[string]string{
+	"cluster/mirror-pods":                             "a resumed kubelet's status manager writes a new mirror Pod's status at once",
+	"config/quota-exceeded":                           "the back-off of a controller's queue begins anew",
+	"services/nodeport-loadbalancer":                  "a resumed kube-proxy programs a new Service at once",
+	"troubleshooting/apiserver-bad-etcd-port":         "a handshake that was under way is refused instead",
+	"troubleshooting/apiserver-manifest-yaml-error":   "a resumed kubelet misses that a manifest has just gone bad, and ends its Pod only when it cleans up",
+	"troubleshooting/apiserver-wrong-cert-path":       "a container is restarted up to a second sooner",
+	"troubleshooting/controller-manager-bad-flag":     "a container is restarted up to a second sooner",
+	"troubleshooting/node-notready-eviction-timeline": "a resumed taint manager says that it does not delete what it has deleted",
+	"workloads/active-deadline-and-restart-policies":  "a resumed kubelet syncs all Pods, and so forgets the run before the last",
+	"workloads/container-create-errors":               "events that had not been written yet are lost",
+	"workloads/crashloop":                             "a resumed kubelet syncs all Pods, and so forgets the run before the last",
+	"workloads/job-completions":                       "events that had not been written yet are lost",
+	"workloads/job-suspend-indexed-ttl":               "events that had not been written yet are lost",
+	"workloads/pod-lifecycle-hooks-termination":       "a hook that was under way is taken for done",
+}
+
 // TestRecordings plays recordings of a real cluster: a few of them, or all in a soak.
 func TestRecordings(t *testing.T) {
-	playRecordings(t, quick, playing{jobs: 2, draws: 1})
+	playRecordings(t, quick, differing, playing{jobs: 2, draws: 1})
 }
 
 // A freeze and a thaw in a new worker after every command of a recording changes nothing that follows: it stays as it was
 // recorded.
 func TestThawsChangeNothingInRecordings(t *testing.T) {
-	playRecordings(t, thawed, playing{jobs: 2, draws: 1, thaw: true})
+	left := maps.Clone(differing)
+	maps.Copy(left, thawDiffers)
+	playRecordings(t, thawed, left, playing{jobs: 2, draws: 1, thaw: true})
 }
 
-// playRecordings plays some recordings, in a soak all that the simulation is equal to.
-func playRecordings(t *testing.T, some []string, how playing) {
+// playRecordings plays some recordings, in a soak all but those that are left out for a reason.
+func playRecordings(t *testing.T, some []string, left map[string]string, how playing) {
 	t.Helper()
 	files := recordingFiles(t)
-	for name := range differing {
+	for name := range left {
 		if files[name] == "" {
 			t.Errorf("there is no recording %s", name)
 		}
 	}
 	var play []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if differing[name] == "" && (os.Getenv(soak) != "" || slices.Contains(some, name)) {
+		if left[name] == "" && (os.Getenv(soak) != "" || slices.Contains(some, name)) {
 			play = append(play, files[name])
 		}
 	}
