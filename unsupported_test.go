@@ -69,7 +69,7 @@ Where a real cluster or machine has something that ckadrill has not, the program
 place where the real one would answer, and fails. This list is made of these refusals, by the room of the code that gives
 them; "…" stands for what was asked for. ` + "`make unsupported`" + ` writes it.
 
-What has no refusal, because nobody asks for it by name: eviction of Pods under disk or memory pressure, the metrics API
+What has no refusal, because nobody asks for it by name: the metrics API
 (` + "`kubectl top`" + ` says that it is not available, as on a cluster without metrics-server), and the enforcement of NetworkPolicies,
 which are stored only, as under a CNI plugin without them.
 `)
