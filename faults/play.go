@@ -117,6 +117,11 @@ func whole(c Cluster, f *Fault, r *Report) error {
 		return err
 	}
 	observe(c, f, "symptom", f.Symptoms, r)
+	if bad, err := unhealthy(c); err != nil {
+		return err
+	} else if bad == "" {
+		r.problem("%s:%d: %s: the cluster counts as healthy with the fault", f.File, f.Line, f.Name)
+	}
 	if err := script(c, f, "fix", f.Fix, r); err != nil {
 		return err
 	}
@@ -178,18 +183,11 @@ func matches(pattern string, text []byte) bool {
 
 // becomesHealthy waits until every look at the cluster's health is as it should be, one round of all without a break.
 func becomesHealthy(c Cluster, r *Report) error {
-	looks, err := health()
-	if err != nil {
-		return err
-	}
 	start := time.Now()
 	for {
-		bad := ""
-		for _, o := range looks {
-			if ok, text := look(c, o); !ok {
-				bad = fmt.Sprintf("health.yaml:%d: %s", o.Line, text)
-				break
-			}
+		bad, err := unhealthy(c)
+		if err != nil {
+			return err
 		}
 		if bad == "" {
 			r.Recovery = time.Since(start)
@@ -201,6 +199,20 @@ func becomesHealthy(c Cluster, r *Report) error {
 		}
 		time.Sleep(healthyPeriod)
 	}
+}
+
+// unhealthy looks at the cluster's health, once, and returns the first look that is not as it should be, "" if there is none.
+func unhealthy(c Cluster) (string, error) {
+	looks, err := health()
+	if err != nil {
+		return "", err
+	}
+	for _, o := range looks {
+		if ok, text := look(c, o); !ok {
+			return fmt.Sprintf("health.yaml:%d: %s", o.Line, text), nil
+		}
+	}
+	return "", nil
 }
 
 // Query is the name of the question that a world answers with the report of a move.
