@@ -18,6 +18,13 @@ const keptHistory = 4 << 20
 func (s *Store) Compact(r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.alone(); err != nil {
+		return nil, err
+	}
+	return s.compactTo(r)
+}
+
+func (s *Store) compactTo(r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
 	switch {
 	case r.Revision <= s.compact:
 		return nil, rpctypes.ErrGRPCCompacted
@@ -143,7 +150,7 @@ func (s *Store) room(r sized) error {
 	if s.meta.alarmed(pb.AlarmType_NOSPACE) {
 		return rpctypes.ErrGRPCNoSpace
 	}
-	if quota > 0 && max(s.size.file, emptyFile)+int64(r.Size()) >= quota {
+	if s.over(r, quota) {
 		s.meta.raise(s.meta.MemberID, pb.AlarmType_NOSPACE)
 		s.touch()
 		if s.owner != nil {
@@ -152,4 +159,9 @@ func (s *Store) room(r sized) error {
 		return rpctypes.ErrGRPCNoSpace
 	}
 	return nil
+}
+
+// over says whether a request would exceed a quota.
+func (s *Store) over(r sized, quota int64) bool {
+	return quota > 0 && max(s.size.file, emptyFile)+int64(r.Size()) >= quota
 }

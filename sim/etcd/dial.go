@@ -15,8 +15,10 @@ import (
 	etcdk8s "go.etcd.io/etcd/client/v3/kubernetes"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
@@ -231,35 +233,38 @@ type directKV struct{ c *Client }
 
 func (d directKV) Range(ctx context.Context, r *pb.RangeRequest, o ...grpc.CallOption) (*pb.RangeResponse, error) {
 	if srv := d.c.direct(); srv != nil && ctx.Err() == nil {
-		return srv.store.Range(r)
+		// A read that the member can't answer is one that the client library tries again, here or at another member.
+		if res, err := srv.Range(ctx, r); status.Code(err) != codes.Unavailable {
+			return res, err
+		}
 	}
 	return d.c.real.Range(ctx, r, o...)
 }
 
 func (d directKV) Put(ctx context.Context, r *pb.PutRequest, o ...grpc.CallOption) (*pb.PutResponse, error) {
 	if srv := d.c.direct(); srv != nil && ctx.Err() == nil {
-		return srv.store.Put(r)
+		return srv.Put(ctx, r)
 	}
 	return d.c.real.Put(ctx, r, o...)
 }
 
 func (d directKV) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, o ...grpc.CallOption) (*pb.DeleteRangeResponse, error) {
 	if srv := d.c.direct(); srv != nil && ctx.Err() == nil {
-		return srv.store.DeleteRange(r)
+		return srv.DeleteRange(ctx, r)
 	}
 	return d.c.real.DeleteRange(ctx, r, o...)
 }
 
 func (d directKV) Txn(ctx context.Context, r *pb.TxnRequest, o ...grpc.CallOption) (*pb.TxnResponse, error) {
 	if srv := d.c.direct(); srv != nil && ctx.Err() == nil {
-		return srv.store.Txn(r)
+		return srv.Txn(ctx, r)
 	}
 	return d.c.real.Txn(ctx, r, o...)
 }
 
 func (d directKV) Compact(ctx context.Context, r *pb.CompactionRequest, o ...grpc.CallOption) (*pb.CompactionResponse, error) {
 	if srv := d.c.direct(); srv != nil && ctx.Err() == nil {
-		return kvServer{srv}.Compact(ctx, r)
+		return srv.Compact(ctx, r)
 	}
 	return d.c.real.Compact(ctx, r, o...)
 }
@@ -272,7 +277,7 @@ func (d directLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrant
 	if srv == nil {
 		return d.c.lease.Grant(ctx, ttl)
 	}
-	r, err := srv.store.LeaseGrant(&pb.LeaseGrantRequest{TTL: ttl})
+	r, err := srv.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: ttl})
 	if err != nil {
 		return nil, clientv3.ContextError(ctx, err)
 	}
@@ -284,7 +289,7 @@ func (d directLease) Revoke(ctx context.Context, id clientv3.LeaseID) (*clientv3
 	if srv == nil {
 		return d.c.lease.Revoke(ctx, id)
 	}
-	r, err := srv.store.LeaseRevoke(&pb.LeaseRevokeRequest{ID: int64(id)})
+	r, err := srv.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)})
 	if err != nil {
 		return nil, clientv3.ContextError(ctx, err)
 	}
@@ -304,7 +309,10 @@ func (d directLease) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*c
 	if srv == nil {
 		return d.c.lease.KeepAliveOnce(ctx, id)
 	}
-	r := srv.store.LeaseKeepAlive(&pb.LeaseKeepAliveRequest{ID: int64(id)})
+	r, err := srv.LeaseKeepAlive(ctx, &pb.LeaseKeepAliveRequest{ID: int64(id)})
+	if err != nil {
+		return nil, clientv3.ContextError(ctx, err)
+	}
 	if r.TTL <= 0 {
 		return nil, rpctypes.ErrLeaseNotFound
 	}

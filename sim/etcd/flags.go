@@ -41,7 +41,7 @@ type config struct {
 	quota                                                        int64
 	compactionMode, compactionRetention                          string
 	progress, compactHashCheck, corruptCheck, downgradeCheck     time.Duration
-	tickAdvance, preVote, forceNew, version, strict              bool
+	tickAdvance, preVote, forceNew, version, strict, skipSAN     bool
 	gates, logLevel, logFormat                                   string
 	logOutputs                                                   string
 	discovery, discoverySRV, discoveryEndpoints, discoveryToken  string
@@ -214,12 +214,12 @@ func newConfig(stderr io.Writer) *config {
 	}{
 		{&c.client.CertAuth, "client-cert-auth", false}, {&c.peer.CertAuth, "peer-client-cert-auth", false},
 		{&c.tickAdvance, "initial-election-tick-advance", true}, {&c.preVote, "pre-vote", true}, {&c.forceNew, "force-new-cluster", false},
-		{&c.strict, "strict-reconfig-check", true}, {&c.version, "version", false},
+		{&c.strict, "strict-reconfig-check", true}, {&c.skipSAN, "peer-skip-client-san-verification", false}, {&c.version, "version", false},
 	} {
 		fs.BoolVar(f.p, f.name, f.or, "")
 	}
 	for _, n := range strings.Fields(`socket-reuse-port socket-reuse-address discovery-insecure-transport discovery-insecure-skip-tls-verify
-		auto-tls peer-auto-tls peer-skip-client-san-verification enable-log-rotation enable-pprof enable-distributed-tracing
+		auto-tls peer-auto-tls enable-log-rotation enable-pprof enable-distributed-tracing
 		enable-grpc-gateway experimental-initial-corrupt-check experimental-compact-hash-check-enabled
 		experimental-enable-lease-checkpoint experimental-enable-lease-checkpoint-persist memory-mlock
 		experimental-txn-mode-write-with-shared-buffer experimental-stop-grpc-service-on-defrag unsafe-no-fsync`) {

@@ -83,6 +83,9 @@ func (s *Store) freeze(prefix string, snap *kernel.Snapshot) {
 	if s.leases.stamp != 0 {
 		snap.Put(prefix+"leases", s.leases.stamp, func() []byte { return mustEncode(s.frozenLeases()) })
 	}
+	if s.raft != nil {
+		s.raft.freeze(snap, prefix)
+	}
 	prefix += "block/"
 	for _, b := range s.blocks {
 		snap.Put(prefix+strconv.FormatInt(b.number, 10), b.stamp, func() []byte { return encodeVersions(nil, b.kvs) })
@@ -100,6 +103,10 @@ func (s *Store) thaw(parts kernel.Parts) error {
 		if err := kernel.Decode(b, &leases); err != nil {
 			return fmt.Errorf("leases: %w", err)
 		}
+	}
+	var err error
+	if s.raft, err = thawReplication(parts, s.version); err != nil {
+		return err
 	}
 	var numbers []int64
 	for n := range parts {

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,22 +10,24 @@ import (
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/raft/v3"
+	"google.golang.org/grpc/status"
 )
 
 // check is one of the checks behind /livez and /readyz.
 type check struct {
 	name string
-	ok   func() error
+	ok   func(context.Context) error
 }
 
 // handler serves health, version and metrics, as on the client and metrics ports.
 func (srv *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/health", srv.health)
-	read := check{"serializable_read", func() error { return nil }}
+	read := check{"serializable_read", srv.canRead(true)}
 	srv.checks(mux, "/livez", read)
 	srv.checks(mux, "/readyz",
-		check{"data_corruption", func() error {
+		check{"data_corruption", func(context.Context) error {
 			srv.store.mu.RLock()
 			defer srv.store.mu.RUnlock()
 			if srv.store.meta.alarmed(pb.AlarmType_CORRUPT) {
@@ -33,8 +36,13 @@ func (srv *Server) handler() http.Handler {
 			return nil
 		}},
 		read,
-		check{"linearizable_read", func() error { return nil }},
-		check{"non_learner", func() error { return nil }})
+		check{"linearizable_read", srv.canRead(false)},
+		check{"non_learner", func(context.Context) error {
+			if srv.learner() {
+				return errors.New("not supported for learner")
+			}
+			return nil
+		}})
 	mux.HandleFunc("/version", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			w.Header().Set("Allow", "GET")
@@ -42,10 +50,28 @@ func (srv *Server) handler() http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"etcdserver":%q,"etcdcluster":%q,"storage":%q}`, Version, clusterVersion+".0", storageVersion)
+		cluster, storage := "not_decided", oldStorageVersion
+		if v := srv.clusterVersion(); v != "" {
+			cluster = v + ".0"
+			if v == clusterVersion {
+				storage = storageVersion
+			}
+		}
+		fmt.Fprintf(w, `{"etcdserver":%q,"etcdcluster":%q,"storage":%q}`, Version, cluster, storage)
 	})
 	mux.HandleFunc("/metrics", srv.metrics)
 	return mux
+}
+
+// canRead reads as a client would.
+func (srv *Server) canRead(serializable bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := srv.Range(ctx, &pb.RangeRequest{Key: []byte{0}, KeysOnly: true, Limit: 1, Serializable: serializable})
+		if s, ok := status.FromError(err); ok && err != nil {
+			return errors.New(s.Message())
+		}
+		return err
+	}
 }
 
 func (srv *Server) health(w http.ResponseWriter, r *http.Request) {
@@ -72,6 +98,19 @@ func (srv *Server) health(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	srv.store.mu.RUnlock()
+	serializable := r.URL.Query().Get("serializable") == "true"
+	if h.Health == "true" && !serializable && srv.leader() == raft.None {
+		h.Health, h.Reason = "false", "RAFT NO LEADER"
+		srv.log.warn("etcdhttp/health.go:214", "serving /health false; no leader")
+	}
+	if h.Health == "true" {
+		ctx, cancel := context.WithTimeout(r.Context(), srv.timeout())
+		defer cancel()
+		if err := srv.canRead(serializable)(ctx); err != nil {
+			h.Health, h.Reason = "false", fmt.Sprintf("RANGE ERROR:%s", err)
+			srv.log.warn("etcdhttp/health.go:229", "serving /health false; Range fails", "error", err)
+		}
+	}
 	b, _ := json.Marshal(h)
 	if h.Health != "true" {
 		http.Error(w, string(b), http.StatusServiceUnavailable)
@@ -93,7 +132,7 @@ func (srv *Server) checks(mux *http.ServeMux, root string, checks ...check) {
 			var b strings.Builder
 			failed := false
 			for _, c := range of(r) {
-				if err := c.ok(); err != nil {
+				if err := c.ok(r.Context()); err != nil {
 					fmt.Fprintf(&b, "[-]%s failed: %v\n", c.name, err)
 					failed = true
 					continue
@@ -132,10 +171,21 @@ func (srv *Server) checks(mux *http.ServeMux, root string, checks ...check) {
 	}
 }
 
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // metrics prints those of etcd's metrics that follow from the store.
 func (srv *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	s := srv.store
 	file, inUse := s.Size()
+	lead, learner, changes, committed := srv.leader(), srv.learner(), uint64(1), uint64(0)
+	if rep := srv.replica.Load(); rep != nil {
+		changes, committed = rep.changes.Load(), rep.committed.Load()
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	keys := 0
@@ -156,13 +206,13 @@ func (srv *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 		{"etcd_debugging_mvcc_watcher_total", "gauge", "Total number of watchers.", s.watchers.n},
 		{"etcd_mvcc_db_total_size_in_bytes", "gauge", "Total size of the underlying database physically allocated in bytes.", file},
 		{"etcd_mvcc_db_total_size_in_use_in_bytes", "gauge", "Total size of the underlying database logically in use in bytes.", inUse},
-		{"etcd_server_has_leader", "gauge", "Whether or not a leader exists. 1 is existence, 0 is not.", 1},
-		{"etcd_server_is_leader", "gauge", "Whether or not this member is a leader. 1 if is, 0 otherwise.", 1},
-		{"etcd_server_is_learner", "gauge", "Whether or not this member is a learner. 1 if is, 0 otherwise.", 0},
-		{"etcd_server_leader_changes_seen_total", "counter", "The number of leader changes seen.", 1},
+		{"etcd_server_has_leader", "gauge", "Whether or not a leader exists. 1 is existence, 0 is not.", number(lead != raft.None)},
+		{"etcd_server_is_leader", "gauge", "Whether or not this member is a leader. 1 if is, 0 otherwise.", number(lead == s.meta.MemberID)},
+		{"etcd_server_is_learner", "gauge", "Whether or not this member is a learner. 1 if is, 0 otherwise.", number(learner)},
+		{"etcd_server_leader_changes_seen_total", "counter", "The number of leader changes seen.", changes},
 		{"etcd_server_lease_expired_total", "counter", "The total number of expired leases.", 0},
 		{"etcd_server_proposals_applied_total", "gauge", "The total number of consensus proposals applied.", s.applied()},
-		{"etcd_server_proposals_committed_total", "gauge", "The total number of consensus proposals committed.", s.applied()},
+		{"etcd_server_proposals_committed_total", "gauge", "The total number of consensus proposals committed.", max(committed, s.applied())},
 		{"etcd_server_quota_backend_bytes", "gauge", "Current backend storage quota size in bytes.", srv.quota()},
 		{"process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.", srv.p.StartTime().Unix()},
 	}

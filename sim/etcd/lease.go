@@ -19,6 +19,8 @@ type lease struct {
 	ttl    int64 // seconds, as granted
 	expiry time.Time
 	keys   map[string]bool
+	// asked is when a cluster of several was last asked to revoke it.
+	asked time.Time
 	// gone leases have expired or were revoked. They are remembered while versions name them, for a copy of the data
 	// directory that is as old as those.
 	gone bool
@@ -31,6 +33,17 @@ func (l *lease) sortedKeys() []string {
 	}
 	sort.Strings(keys)
 	return keys
+}
+
+// revokeRetry is how long the revocation of an expired lease may take before it is asked for again (config.ReqTimeout).
+const revokeRetry = 7 * time.Second
+
+// due is when the lease must be revoked.
+func (l *lease) due() time.Time {
+	if !l.asked.IsZero() && l.asked.Add(revokeRetry).After(l.expiry) {
+		return l.asked.Add(revokeRetry)
+	}
+	return l.expiry
 }
 
 type leaseSet struct {
@@ -97,17 +110,33 @@ func (s *Store) LeaseGrant(r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.alone(); err != nil {
+		return nil, err
+	}
 	if err := s.room(r); err != nil {
 		return nil, err
 	}
 	id := r.ID
-	for id == 0 || r.ID == 0 && s.leases.byID[id] != nil {
-		id = int64(s.draw() &^ (1 << 63))
+	if id == 0 {
+		id = s.newLeaseID()
 	}
+	return s.grant(id, r.TTL)
+}
+
+// newLeaseID draws the id of a lease whose client chooses none.
+func (s *Store) newLeaseID() int64 {
+	for {
+		if id := int64(s.draw() &^ (1 << 63)); id != 0 && s.leases.byID[id] == nil {
+			return id
+		}
+	}
+}
+
+func (s *Store) grant(id, ttl int64) (*pb.LeaseGrantResponse, error) {
 	if s.leases.find(id) != nil {
 		return nil, rpctypes.ErrGRPCLeaseExist
 	}
-	l := &lease{id: id, ttl: max(r.TTL, s.minTTL()), keys: map[string]bool{}}
+	l := &lease{id: id, ttl: max(ttl, s.minTTL()), keys: map[string]bool{}}
 	l.expiry = time.Now().Add(time.Duration(l.ttl) * time.Second)
 	s.leases.byID[id] = l
 	s.leases.stamp = s.version()
@@ -127,7 +156,14 @@ func (s *Store) minTTL() int64 {
 func (s *Store) LeaseRevoke(r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.leases.find(r.ID)
+	if err := s.alone(); err != nil {
+		return nil, err
+	}
+	return s.revokeID(r.ID)
+}
+
+func (s *Store) revokeID(id int64) (*pb.LeaseRevokeResponse, error) {
+	l := s.leases.find(id)
 	if l == nil {
 		return nil, rpctypes.ErrGRPCLeaseNotFound
 	}
@@ -192,8 +228,14 @@ func (s *Store) LeaseLeases() *pb.LeaseLeasesResponse {
 func (s *Store) promote() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.extendLeases(0)
+}
+
+// extendLeases is promote with some time more for each lease. The lock is held.
+func (s *Store) extendLeases(more time.Duration) {
 	for _, l := range s.leases.byID {
-		l.expiry = time.Now().Add(time.Duration(l.ttl) * time.Second)
+		l.expiry = time.Now().Add(time.Duration(l.ttl)*time.Second + more)
+		l.asked = time.Time{}
 	}
 	s.leases.stamp = s.version()
 }
@@ -202,6 +244,10 @@ func (s *Store) promote() {
 func (s *Store) runLeases(run bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.switchLeases(run)
+}
+
+func (s *Store) switchLeases(run bool) {
 	if s.leases.timer != nil {
 		s.leases.timer.Stop()
 		s.leases.timer = nil
@@ -219,8 +265,8 @@ func (s *Store) arm() {
 	}
 	var next time.Time
 	for _, l := range s.leases.byID {
-		if !l.gone && (next.IsZero() || l.expiry.Before(next)) {
-			next = l.expiry
+		if due := l.due(); !l.gone && (next.IsZero() || due.Before(next)) {
+			next = due
 		}
 	}
 	if next.IsZero() {
@@ -237,8 +283,13 @@ func (s *Store) expire() {
 		return
 	}
 	for _, l := range s.leases.sorted() {
-		if !l.gone && !l.expiry.After(time.Now()) {
+		switch {
+		case l.gone || l.due().After(time.Now()):
+		case s.raft == nil:
 			s.revoke(l)
+		case s.owner != nil:
+			l.asked = time.Now()
+			s.owner.expired(l.id)
 		}
 	}
 	s.arm()

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -97,13 +96,18 @@ type tlsListener struct {
 	net.Listener
 	cfg    *tls.Config
 	failed func(*tls.Conn, error)
+	check  func(*tls.Conn) error // what else must be so; may be nil
 	conns  chan net.Conn
 	done   chan struct{}
 	err    error
 }
 
 func newTLSListener(l net.Listener, cfg *tls.Config, failed func(*tls.Conn, error)) *tlsListener {
-	t := &tlsListener{Listener: l, cfg: cfg, failed: failed, conns: make(chan net.Conn), done: make(chan struct{})}
+	return newCheckingListener(l, cfg, nil, failed)
+}
+
+func newCheckingListener(l net.Listener, cfg *tls.Config, check func(*tls.Conn) error, failed func(*tls.Conn, error)) *tlsListener {
+	t := &tlsListener{Listener: l, cfg: cfg, failed: failed, check: check, conns: make(chan net.Conn), done: make(chan struct{})}
 	go t.loop()
 	return t
 }
@@ -120,7 +124,11 @@ func (t *tlsListener) loop() {
 		}
 		go func() {
 			tc := tls.Server(c, t.cfg)
-			if err := tc.HandshakeContext(ctx); err != nil {
+			err := tc.HandshakeContext(ctx)
+			if err == nil && t.check != nil {
+				err = t.check(tc)
+			}
+			if err != nil {
 				t.failed(tc, err)
 				tc.Close()
 				return
@@ -219,28 +227,6 @@ func (srv *Server) serveClients(l net.Listener, cfg *tls.Config, withGRPC, withH
 		s.http.Protocols = new(http.Protocols)
 		s.http.Protocols.SetHTTP1(true)
 		s.http.Protocols.SetUnencryptedHTTP2(true)
-	}
-	go s.http.Serve(accept)
-	return s
-}
-
-// servePeers serves the peer port. Members do not replicate over it yet; who talks to it by mistake gets real answers.
-func (srv *Server) servePeers(l net.Listener, cfg *tls.Config) *server {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/members", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("X-Etcd-Cluster-ID", hexID(srv.store.Header().ClusterId))
-		var l []string
-		for _, m := range srv.store.Members() {
-			l = append(l, fmt.Sprintf(`{"id":%d,"peerURLs":%s,"name":%s,"clientURLs":%s}`, m.ID, jsonOf(m.PeerURLs), jsonOf(m.Name), jsonOf(m.ClientURLs)))
-		}
-		fmt.Fprintf(w, "[%s]\n", strings.Join(l, ","))
-	})
-	mux.Handle("/version", srv.handler())
-	s := &server{l: l, http: &http.Server{Handler: mux, ReadTimeout: 5 * time.Minute, ErrorLog: quiet()}}
-	var accept net.Listener = l
-	if cfg != nil {
-		accept = opaque{newTLSListener(l, cfg, srv.handshakeFailed("rejected connection on peer endpoint"))}
 	}
 	go s.http.Serve(accept)
 	return s

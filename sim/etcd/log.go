@@ -29,8 +29,12 @@ type line struct {
 	fields                          []any // key, value, key, value ...
 }
 
+func (l *logger) enabled(level string) bool {
+	return slices.Index(logLevels, level) >= l.least && !l.silent.Load()
+}
+
 func (l *logger) write(x line) {
-	if slices.Index(logLevels, x.level) < l.least || l.silent.Load() {
+	if !l.enabled(x.level) {
 		return
 	}
 	if x.stack != "" {

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // Member is one of the servers of an etcd cluster.
@@ -99,6 +100,20 @@ func (s *Store) Members() []Member {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.meta.clone().Members
+}
+
+// updateSelf changes the peer URLs of the only member.
+func (s *Store) updateSelf(r *pb.MemberUpdateRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.meta.Members, func(m Member) bool { return m.ID == r.ID })
+	if i < 0 {
+		return rpctypes.ErrGRPCMemberNotFound
+	}
+	s.meta.Members = slices.Clone(s.meta.Members)
+	s.meta.Members[i].PeerURLs = r.PeerURLs
+	s.touch()
+	return nil
 }
 
 // found sets up a new cluster.

@@ -38,6 +38,10 @@ type program struct {
 
 	peers, clients, httpOnly, metrics []net.Listener
 	peerTLS                           *tls.Config
+	founding                          founding
+
+	mu                         sync.Mutex
+	clientServers, peerServers []*server
 }
 
 // main is the program "etcd".
@@ -260,11 +264,21 @@ func (g *program) start() (*Server, int, error) {
 		}
 		return nil, code, err
 	}
-	srv := &Server{p: g.p, stores: g.ss, store: s, c: c, log: log, token: g.ss.w.UUID("etcd")}
+	srv := &Server{p: g.p, stores: g.ss, store: s, c: c, log: log, token: g.ss.w.UUID("etcd"), failed: make(chan error, 1)}
 	if g.p.Resumed() {
 		srv.db = g.dir.reopen(s)
 	} else if srv.db, err = g.dir.write(s); err != nil {
 		return nil, 0, err
+	}
+	if s.raft != nil {
+		rep := newReplica(srv, g.founding.cl, g.founding.peers, g.p.Resumed())
+		if g.p.Resumed() {
+			rep.carryOn()
+		}
+		if err := rep.connect(); err != nil {
+			return nil, 0, err
+		}
+		srv.replica.Store(rep)
 	}
 	return srv, 0, nil
 }
@@ -320,6 +334,9 @@ func (g *program) bootstrap(initialized bool, members []Member) (*Store, int, er
 	c, log, d := g.c, g.log, g.dir
 	if g.p.Resumed() {
 		if s := g.ss.resumed(g.p); s != nil {
+			if s.raft != nil {
+				g.founding.cl = clusterOf(g.log.upstream(g.p), s)
+			}
 			return s, 0, nil
 		}
 	}
@@ -363,7 +380,11 @@ func (g *program) bootstrap(initialized bool, members []Member) (*Store, int, er
 		log.info("etcdserver/bootstrap.go:232", "recovered v3 backend", "backend-size-bytes", file, "backend-size", humanSize(file),
 			"backend-size-in-use-bytes", inUse, "backend-size-in-use", humanSize(inUse))
 	}
-	if initialized && s.Header().MemberId != 0 {
+	switch {
+	case initialized && s.raft != nil:
+		g.restartSeveral(s)
+		return s, 0, nil
+	case initialized && s.Header().MemberId != 0:
 		g.restart(s)
 		return s, 0, nil
 	}
@@ -373,12 +394,16 @@ func (g *program) bootstrap(initialized bool, members []Member) (*Store, int, er
 		return nil, 0, fmt.Errorf("couldn't find local name %q in the initial cluster configuration", c.name)
 	}
 	advertised := c.advertisePeer.strings()
-	if urls := slices.Sorted(slices.Values(members[i].PeerURLs)); !slices.Equal(urls, advertised) {
+	if urls := slices.Sorted(slices.Values(members[i].PeerURLs)); c.clusterState == "new" && !slices.Equal(urls, advertised) {
 		return nil, 0, fmt.Errorf("--initial-cluster has %s but missing from --initial-advertise-peer-urls=%s (resolved urls: %q, %q)",
 			strings.Join(missing(urls, advertised, c.name+"="), ","), strings.Join(advertised, ","), strings.Join(urls, ","), strings.Join(advertised, ","))
 	}
 	if len(members) > 1 || c.clusterState == "existing" {
-		return nil, 0, errors.New("ckadrill does not simulate an etcd cluster of several members yet")
+		if err := g.bootstrapSeveral(s, members); err != nil {
+			g.ss.drop(s)
+			return nil, 0, err
+		}
+		return s, 0, nil
 	}
 	for i := range members {
 		members[i].ID = MemberID(members[i].PeerURLs, c.token)
@@ -519,21 +544,15 @@ func (g *program) serve(srv *Server) int {
 	s.owner = srv
 	s.mu.Unlock()
 	g.ss.opened(srv)
-	var closers []*server
-	var closing sync.Once
-	shut := func() {
-		closing.Do(func() {
-			for _, x := range closers {
-				x.close()
-			}
-			g.closeListeners()
-		})
-	}
 	g.p.OnExit(func() {
-		shut()
+		g.closeClients()
+		g.closePeers()
 		srv.stop()
 	})
 	g.wait(startServer)
+	if rep := srv.replica.Load(); rep != nil {
+		return g.serveSeveral(srv, rep)
+	}
 	if initialized {
 		if c.gate("InitialCorruptCheck") {
 			log.info("etcdserver/corrupt.go:91", "starting initial corruption check", "local-member-id", id, "timeout", "7s")
@@ -546,25 +565,8 @@ func (g *program) serve(srv *Server) int {
 	if !c.client.empty() {
 		log.info("embed/etcd.go:766", "starting with client TLS", "tls-info", c.client.String(), "cipher-suites", []string{})
 	}
-	metrics, err := g.listen(c.listenMetrics)
-	if err != nil {
-		g.metrics = metrics
-		shut()
-		return g.fatal("etcdmain/etcd.go:183", "discovery failed", err, stackMain)
-	}
-	g.metrics = metrics
-	log.info("embed/etcd.go:292", "now serving peer/client/metrics", "local-member-id", id, "initial-advertise-peer-urls", c.advertisePeer.strings(),
-		"listen-peer-urls", c.listenPeer.strings(), "advertise-client-urls", c.advertiseClient.strings(), "listen-client-urls", c.listenClient.strings(),
-		"listen-metrics-urls", c.listenMetrics.strings())
-	for i, l := range metrics {
-		var cfg *tls.Config
-		if u := c.listenMetrics[i]; u.Scheme == "https" {
-			if cfg, err = serverTLS(g.p, c.client, c.tlsMin, c.tlsMax); err != nil {
-				return g.fatal("etcdmain/etcd.go:183", "discovery failed", err, stackMain)
-			}
-		}
-		log.info("embed/etcd.go:890", "serving metrics", "address", c.listenMetrics[i].String())
-		closers = append(closers, srv.serveClients(l, cfg, false, true))
+	if code := g.serveMetrics(srv); code != 0 {
+		return code
 	}
 	tick := time.Duration(c.tickMs) * time.Millisecond
 	if c.tickAdvance {
@@ -572,18 +574,7 @@ func (g *program) serve(srv *Server) int {
 		log.info("etcdserver/server.go:483", "started as single-node; fast-forwarding election ticks", "local-member-id", id, "forward-ticks", n,
 			"forward-duration", time.Duration(n)*tick, "election-ticks", c.electionMs/c.tickMs, "election-timeout", time.Duration(c.electionMs)*time.Millisecond)
 	}
-	log.info("fileutil/purge.go:49", "started to purge file", "dir", g.dir.snap(), "suffix", "snap.db", "max", c.maxSnaps, "interval", "30s")
-	log.info("fileutil/purge.go:49", "started to purge file", "dir", g.dir.snap(), "suffix", "snap", "max", c.maxSnaps, "interval", "30s")
-	log.info("fileutil/purge.go:49", "started to purge file", "dir", g.dir.walPath(), "suffix", "wal", "max", c.maxWALs, "interval", "30s")
-	for i, l := range g.peers {
-		var cfg *tls.Config
-		if c.listenPeer[i].Scheme == "https" {
-			cfg = g.peerTLS
-		}
-		log.info("embed/etcd.go:640", "serving peer traffic", "address", l.Addr().String())
-		log.info("embed/etcd.go:611", "cmux::serve", "address", l.Addr().String())
-		closers = append(closers, srv.servePeers(l, cfg))
-	}
+	g.servePeers(srv)
 	log.raft("raft.go:1981", "%s switched to configuration voters=(%d)", id, h.MemberId)
 	for _, m := range s.Members() {
 		fields := []any{"cluster-id", cluster, "local-member-id", id, "added-peer-id", hexID(m.ID), "added-peer-peer-urls", m.PeerURLs, "added-peer-is-learner", m.Learner}
@@ -594,10 +585,83 @@ func (g *program) serve(srv *Server) int {
 		}
 	}
 	g.elect(srv, initialized, tick)
-	if code := g.serveClients(srv, initialized, &closers); code != 0 {
+	g.settled(srv, initialized)
+	if code := g.serveClients(srv, initialized); code != 0 {
 		return code
 	}
-	return g.untilSignal(srv, shut)
+	return g.untilEnd(srv, g.signals())
+}
+
+// serveMetrics begins to serve metrics and health; it returns the exit code if that fails.
+func (g *program) serveMetrics(srv *Server) int {
+	c, log := g.c, g.log
+	var err error
+	if g.metrics, err = g.listen(c.listenMetrics); err != nil {
+		g.closeClients()
+		g.closePeers()
+		return g.fatal("etcdmain/etcd.go:183", "discovery failed", err, stackMain)
+	}
+	log.info("embed/etcd.go:292", "now serving peer/client/metrics", "local-member-id", hexID(srv.store.Header().MemberId), "initial-advertise-peer-urls", c.advertisePeer.strings(),
+		"listen-peer-urls", c.listenPeer.strings(), "advertise-client-urls", c.advertiseClient.strings(), "listen-client-urls", c.listenClient.strings(),
+		"listen-metrics-urls", c.listenMetrics.strings())
+	for i, l := range g.metrics {
+		var cfg *tls.Config
+		if u := c.listenMetrics[i]; u.Scheme == "https" {
+			if cfg, err = serverTLS(g.p, c.client, c.tlsMin, c.tlsMax); err != nil {
+				return g.fatal("etcdmain/etcd.go:183", "discovery failed", err, stackMain)
+			}
+		}
+		log.info("embed/etcd.go:890", "serving metrics", "address", c.listenMetrics[i].String())
+		g.open(&g.clientServers, srv.serveClients(l, cfg, false, true))
+	}
+	return 0
+}
+
+// servePeers begins to serve the other members.
+func (g *program) servePeers(srv *Server) {
+	c, log := g.c, g.log
+	log.info("fileutil/purge.go:49", "started to purge file", "dir", g.dir.snap(), "suffix", "snap.db", "max", c.maxSnaps, "interval", "30s")
+	log.info("fileutil/purge.go:49", "started to purge file", "dir", g.dir.snap(), "suffix", "snap", "max", c.maxSnaps, "interval", "30s")
+	log.info("fileutil/purge.go:49", "started to purge file", "dir", g.dir.walPath(), "suffix", "wal", "max", c.maxWALs, "interval", "30s")
+	for i, l := range g.peers {
+		var cfg *tls.Config
+		if c.listenPeer[i].Scheme == "https" {
+			cfg = g.peerTLS
+		}
+		log.info("embed/etcd.go:640", "serving peer traffic", "address", l.Addr().String())
+		log.info("embed/etcd.go:611", "cmux::serve", "address", l.Addr().String())
+		g.open(&g.peerServers, srv.servePeers(l, cfg))
+	}
+}
+
+// open notes a server that must be closed when the process ends; it is closed at once if it has.
+func (g *program) open(l *[]*server, s *server) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.p.Alive() {
+		s.close()
+		return
+	}
+	*l = append(*l, s)
+}
+
+func (g *program) closeClients() { g.shut(&g.clientServers, g.clients, g.httpOnly, g.metrics) }
+
+func (g *program) closePeers() { g.shut(&g.peerServers, g.peers) }
+
+func (g *program) shut(l *[]*server, listeners ...[]net.Listener) {
+	g.mu.Lock()
+	servers := *l
+	*l = nil
+	g.mu.Unlock()
+	for _, s := range servers {
+		s.close()
+	}
+	for _, ls := range listeners {
+		for _, l := range ls {
+			l.Close()
+		}
+	}
 }
 
 // elect makes the only member leader.
@@ -637,8 +701,8 @@ func (g *program) elect(srv *Server, initialized bool, tick time.Duration) {
 	log.raft("node.go:370", "raft.node: %s elected leader %s at term %d", id, id, old+1)
 }
 
-// serveClients begins to serve clients; it returns the exit code if that fails.
-func (g *program) serveClients(srv *Server, initialized bool, closers *[]*server) int {
+// settled says what the only member of a cluster has agreed with itself on.
+func (g *program) settled(srv *Server, initialized bool) {
 	c, log, s := g.c, g.log, srv.store
 	h := s.Header()
 	id, cluster := hexID(h.MemberId), hexID(h.ClusterId)
@@ -655,11 +719,16 @@ func (g *program) serveClients(srv *Server, initialized bool, closers *[]*server
 		g.wait(publish)
 		log.info("membership/cluster.go:682", "set initial cluster version", "cluster-id", cluster, "local-member-id", id, "cluster-version", clusterVersion)
 		log.info("api/capability.go:76", "enabled capabilities for version", "cluster-version", clusterVersion)
-		log.info("version/monitor.go:116", "cluster version differs from storage version.", "cluster-version", clusterVersion+".0", "storage-version", "3.5.0")
+		log.info("version/monitor.go:116", "cluster version differs from storage version.", "cluster-version", clusterVersion+".0", "storage-version", oldStorageVersion)
 		log.info("etcdserver/server.go:2440", "cluster version is updated", "cluster-version", clusterVersion)
 		log.info("schema/migration.go:65", "updated storage version", "new-storage-version", storageVersion)
 		published()
 	}
+}
+
+// serveClients begins to serve clients; it returns the exit code if that fails. ready says that this has not been announced yet.
+func (g *program) serveClients(srv *Server, ready bool) int {
+	c, log := g.c, g.log
 	var failed error
 	for _, x := range []struct {
 		urls       urlList
@@ -671,7 +740,7 @@ func (g *program) serveClients(srv *Server, initialized bool, closers *[]*server
 			x.traffic = "grpc"
 		}
 		for i, l := range x.ls {
-			if initialized || i > 0 {
+			if ready || i > 0 {
 				log.info("embed/serve.go:138", "ready to serve client requests")
 			}
 			secure := x.urls[i].Scheme == "https" || x.urls[i].Scheme == "unixs"
@@ -686,7 +755,7 @@ func (g *program) serveClients(srv *Server, initialized bool, closers *[]*server
 				}
 			}
 			log.info("v3rpc/health.go:63", "grpc service status changed", "service", "", "status", "SERVING")
-			*closers = append(*closers, srv.serveClients(l, cfg, x.grpc, x.http))
+			g.open(&g.clientServers, srv.serveClients(l, cfg, x.grpc, x.http))
 			if secure {
 				log.info("embed/serve.go:283", "serving client traffic securely", "traffic", x.traffic, "address", l.Addr().String())
 			} else {
@@ -702,10 +771,8 @@ func (g *program) serveClients(srv *Server, initialized bool, closers *[]*server
 	return 0
 }
 
-// untilSignal waits for SIGTERM or SIGINT and shuts down.
-func (g *program) untilSignal(srv *Server, shut func()) int {
-	c, log := g.c, g.log
-	log.silent.Store(false)
+// signals hands on SIGTERM and SIGINT.
+func (g *program) signals() <-chan kernel.Signal {
 	got := make(chan kernel.Signal, 1)
 	for _, s := range []kernel.Signal{kernel.SIGTERM, kernel.SIGINT} {
 		g.p.Notify(s, func() {
@@ -715,12 +782,28 @@ func (g *program) untilSignal(srv *Server, shut func()) int {
 			}
 		})
 	}
-	var sig kernel.Signal
+	return got
+}
+
+// untilEnd waits for a signal and shuts down, or for that the member can't go on.
+func (g *program) untilEnd(srv *Server, signals <-chan kernel.Signal) int {
+	// What a resumed process says while the world warms up was said before.
+	if g.p.Resumed() && g.p.AwaitDate() != nil {
+		return 0
+	}
+	g.log.silent.Store(false)
 	select {
-	case sig = <-got:
+	case sig := <-signals:
+		return g.shutDown(srv, sig)
+	case err := <-srv.failed:
+		return g.leave(srv, err)
 	case <-g.p.Context().Done():
 		return 0
 	}
+}
+
+func (g *program) shutDown(srv *Server, sig kernel.Signal) int {
+	c, log := g.c, g.log
 	name := map[kernel.Signal]string{kernel.SIGTERM: "terminated", kernel.SIGINT: "interrupt"}[sig]
 	fields := []any{"name", c.name, "data-dir", c.dataDir, "advertise-peer-urls", c.advertisePeer.strings(), "advertise-client-urls", c.advertiseClient.strings()}
 	id := hexID(srv.store.Header().MemberId)
@@ -735,11 +818,17 @@ func (g *program) untilSignal(srv *Server, shut func()) int {
 		log.warn(caller, "stopping "+kind+" grpc server due to error", "error", fmt.Sprintf("accept tcp %s: use of closed network connection", l.Addr()))
 		log.warn(caller, "stopped "+kind+" grpc server due to error", "error", fmt.Sprintf("accept tcp %s: use of closed network connection", l.Addr()))
 	}
-	log.info("etcdserver/server.go:1298", "skipped leadership transfer for single voting member cluster", "local-member-id", id, "current-leader-member-id", id)
+	g.closeClients()
+	if rep := srv.replica.Load(); rep != nil {
+		rep.handOver()
+		rep.end()
+	} else {
+		log.info("etcdserver/server.go:1297", "skipped leadership transfer for single voting member cluster", "local-member-id", id, "current-leader-member-id", id)
+	}
 	for _, l := range g.peers {
 		log.info("embed/etcd.go:622", "stopping serving peer traffic", "address", l.Addr().String())
 	}
-	shut()
+	g.closePeers()
 	g.wait(shutdown)
 	for _, l := range g.peers {
 		log.info("embed/etcd.go:627", "stopped serving peer traffic", "address", l.Addr().String())

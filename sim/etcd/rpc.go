@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -26,8 +25,12 @@ func (srv *Server) grpcServer() *grpc.Server {
 		grpc.MaxSendMsgSize(1<<31-1),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
 			grpc.SetHeader(ctx, metadata.Pairs(tokenHeader, srv.token))
+			if err := srv.mayServe(ctx, req); err != nil {
+				return nil, err
+			}
 			return h(ctx, req)
 		}),
+		grpc.StreamInterceptor(srv.serveStream),
 	)
 	pb.RegisterKVServer(g, kvServer{srv})
 	pb.RegisterWatchServer(g, watchServer{srv})
@@ -43,42 +46,38 @@ func (srv *Server) grpcServer() *grpc.Server {
 
 type kvServer struct{ srv *Server }
 
-func (k kvServer) Range(_ context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	return k.srv.store.Range(r)
+func (k kvServer) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	return k.srv.Range(ctx, r)
 }
 
-func (k kvServer) Put(_ context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
-	return k.srv.store.Put(r)
+func (k kvServer) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
+	return k.srv.Put(ctx, r)
 }
 
-func (k kvServer) DeleteRange(_ context.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
-	return k.srv.store.DeleteRange(r)
+func (k kvServer) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
+	return k.srv.DeleteRange(ctx, r)
 }
 
-func (k kvServer) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	return k.srv.store.Txn(r)
+func (k kvServer) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	return k.srv.Txn(ctx, r)
 }
 
-func (k kvServer) Compact(_ context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
-	res, err := k.srv.store.Compact(r)
-	if err == nil {
-		k.srv.log.info("mvcc/kvstore_compaction.go:72", "finished scheduled compaction", "compact-revision", r.Revision, "took", "1ms")
-	}
-	return res, err
+func (k kvServer) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
+	return k.srv.Compact(ctx, r)
 }
 
 type leaseServer struct{ srv *Server }
 
-func (l leaseServer) LeaseGrant(_ context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
-	return l.srv.store.LeaseGrant(r)
+func (l leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	return l.srv.LeaseGrant(ctx, r)
 }
 
-func (l leaseServer) LeaseRevoke(_ context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
-	return l.srv.store.LeaseRevoke(r)
+func (l leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
+	return l.srv.LeaseRevoke(ctx, r)
 }
 
-func (l leaseServer) LeaseTimeToLive(_ context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
-	return l.srv.store.LeaseTimeToLive(r), nil
+func (l leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
+	return l.srv.LeaseTimeToLive(ctx, r)
 }
 
 func (l leaseServer) LeaseLeases(context.Context, *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
@@ -94,7 +93,11 @@ func (l leaseServer) LeaseKeepAlive(st pb.Lease_LeaseKeepAliveServer) error {
 		if err != nil {
 			return err
 		}
-		if err := st.Send(l.srv.store.LeaseKeepAlive(r)); err != nil {
+		res, err := l.srv.LeaseKeepAlive(st.Context(), r)
+		if err != nil {
+			return err
+		}
+		if err := st.Send(res); err != nil {
 			return err
 		}
 	}
@@ -161,6 +164,9 @@ func (w watchServer) Watch(st pb.Watch_WatchServer) error {
 			}
 			return err
 		case <-st.Context().Done():
+			if err := st.Context().Err(); !errors.Is(err, context.Canceled) {
+				return err // there is no leader
+			}
 			return rpctypes.ErrGRPCWatchCanceled
 		}
 	}
@@ -274,79 +280,24 @@ func (s *watchStream) report(id int64, x *Watch, progress bool, ended chan int64
 
 type clusterServer struct{ srv *Server }
 
-func (c clusterServer) MemberList(context.Context, *pb.MemberListRequest) (*pb.MemberListResponse, error) {
-	s := c.srv.store
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return &pb.MemberListResponse{Header: s.header(), Members: s.membersPB()}, nil
+func (c clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	return c.srv.MemberList(ctx, r)
 }
 
-func (c clusterServer) MemberAdd(_ context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
-	s := c.srv.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(r.PeerURLs) == 0 {
-		return nil, rpctypes.ErrGRPCMemberBadURLs
-	}
-	for _, m := range s.meta.Members {
-		for _, u := range m.PeerURLs {
-			if slices.Contains(r.PeerURLs, u) {
-				return nil, rpctypes.ErrGRPCPeerURLExist
-			}
-		}
-	}
-	m := Member{ID: MemberID(r.PeerURLs, fmt.Sprintf("%s%d", c.srv.c.token, time.Now().Unix())), PeerURLs: r.PeerURLs, Learner: r.IsLearner}
-	if !r.IsLearner && len(s.meta.Members) == 1 {
-		// The new member would be needed for every further decision, and members do not reach each other here yet.
-		return nil, rpctypes.ErrGRPCUnhealthy
-	}
-	s.meta.Members = append(s.meta.Members, m)
-	s.touch()
-	return &pb.MemberAddResponse{Header: s.header(), Member: &pb.Member{ID: m.ID, PeerURLs: m.PeerURLs, IsLearner: m.Learner}, Members: s.membersPB()}, nil
+func (c clusterServer) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
+	return c.srv.MemberAdd(ctx, r)
 }
 
-func (c clusterServer) MemberRemove(_ context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
-	s := c.srv.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.meta.Members, func(m Member) bool { return m.ID == r.ID })
-	switch {
-	case i < 0:
-		return nil, rpctypes.ErrGRPCMemberNotFound
-	case r.ID == s.meta.MemberID && len(s.meta.Members) == 1:
-		return nil, rpctypes.ErrGRPCMemberNotEnoughStarted
-	}
-	s.meta.Members = slices.Delete(s.meta.Members, i, i+1)
-	s.meta.Removed = append(s.meta.Removed, r.ID)
-	s.touch()
-	return &pb.MemberRemoveResponse{Header: s.header(), Members: s.membersPB()}, nil
+func (c clusterServer) MemberRemove(ctx context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
+	return c.srv.MemberRemove(ctx, r)
 }
 
-func (c clusterServer) MemberUpdate(_ context.Context, r *pb.MemberUpdateRequest) (*pb.MemberUpdateResponse, error) {
-	s := c.srv.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.meta.Members, func(m Member) bool { return m.ID == r.ID })
-	if i < 0 {
-		return nil, rpctypes.ErrGRPCMemberNotFound
-	}
-	s.meta.Members[i].PeerURLs = r.PeerURLs
-	s.touch()
-	return &pb.MemberUpdateResponse{Header: s.header(), Members: s.membersPB()}, nil
+func (c clusterServer) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequest) (*pb.MemberUpdateResponse, error) {
+	return c.srv.MemberUpdate(ctx, r)
 }
 
-func (c clusterServer) MemberPromote(_ context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
-	s := c.srv.store
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	i := slices.IndexFunc(s.meta.Members, func(m Member) bool { return m.ID == r.ID })
-	switch {
-	case i < 0:
-		return nil, rpctypes.ErrGRPCMemberNotFound
-	case !s.meta.Members[i].Learner:
-		return nil, rpctypes.ErrGRPCMemberNotLearner
-	}
-	return nil, rpctypes.ErrGRPCLearnerNotReady
+func (c clusterServer) MemberPromote(ctx context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
+	return c.srv.MemberPromote(ctx, r)
 }
 
 // authServer refuses: authentication of users is off, and this store does not simulate turning it on.
@@ -378,26 +329,24 @@ func (a authServer) RoleList(context.Context, *pb.AuthRoleListRequest) (*pb.Auth
 type maintenanceServer struct{ srv *Server }
 
 func (m maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
-	s := m.srv.store
-	file, inUse := s.Size()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	res := &pb.StatusResponse{Header: s.header(), Version: Version, DbSize: file, DbSizeInUse: inUse, Leader: s.meta.MemberID,
-		RaftTerm: s.meta.Term, RaftIndex: s.applied(), RaftAppliedIndex: s.applied(), StorageVersion: storageVersion,
-		DbSizeQuota: m.srv.quota(), DowngradeInfo: &pb.DowngradeInfo{}}
-	for _, a := range s.meta.Alarms {
-		res.Errors = append(res.Errors, fmt.Sprintf("memberID:%d alarm:%s ", a.Member, a.Type))
-	}
-	return res, nil
+	return m.srv.Status(), nil
 }
 
-// applied stands for raft's index: every revision came from one entry of the log, and a start adds a few.
-func (s *Store) applied() uint64 { return uint64(s.rev) + 3*s.meta.Term }
+// applied is raft's index. For the only member of a cluster, which has no log, every revision stands for an entry of one, and
+// a start for a few.
+func (s *Store) applied() uint64 {
+	if s.raft != nil {
+		return s.raft.applied
+	}
+	return uint64(s.rev) + 3*s.meta.Term
+}
 
-func (m maintenanceServer) Alarm(_ context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
-	s := m.srv.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (m maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
+	return m.srv.Alarm(ctx, r)
+}
+
+// alarm lists, raises or disarms alarms. The lock is held.
+func (s *Store) alarm(r *pb.AlarmRequest) *pb.AlarmResponse {
 	res := &pb.AlarmResponse{Header: s.header()}
 	matches := func(a alarm) bool {
 		return (r.Alarm == pb.AlarmType_NONE || a.Type == r.Alarm) && (r.MemberID == 0 || a.Member == r.MemberID)
@@ -424,7 +373,7 @@ func (m maintenanceServer) Alarm(_ context.Context, r *pb.AlarmRequest) (*pb.Ala
 		})
 	}
 	s.touch()
-	return res, nil
+	return res
 }
 
 func (m maintenanceServer) Defragment(context.Context, *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
@@ -472,12 +421,8 @@ func (m maintenanceServer) Snapshot(_ *pb.SnapshotRequest, st pb.Maintenance_Sna
 	return nil
 }
 
-func (m maintenanceServer) MoveLeader(_ context.Context, r *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
-	s := m.srv.store
-	if r.TargetID != s.Header().MemberId {
-		return nil, rpctypes.ErrGRPCBadLeaderTransferee
-	}
-	return &pb.MoveLeaderResponse{Header: s.Header()}, nil
+func (m maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
+	return m.srv.MoveLeader(ctx, r)
 }
 
 func (m maintenanceServer) Downgrade(_ context.Context, r *pb.DowngradeRequest) (*pb.DowngradeResponse, error) {

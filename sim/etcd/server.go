@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -17,7 +18,9 @@ const (
 	Version        = "3.6.6"
 	clusterVersion = "3.6"
 	storageVersion = "3.6.0"
-	goVersion      = "go1.26.8"
+	// oldStorageVersion is a new database's until all members of its cluster are of release 3.6.
+	oldStorageVersion = "3.5.0"
+	goVersion         = "go1.26.8"
 )
 
 // Server is a running etcd process that serves a store.
@@ -27,6 +30,12 @@ type Server struct {
 	store  *Store
 	c      *config
 	log    *logger
+	// replica is set when the server is, or has been, one of several members.
+	replica atomic.Pointer[replica]
+	growing sync.Mutex // while the only member gets its first companion
+
+	failed chan error // why the member must end
+
 	// token names the server to a client that has really connected to it, see [Dial].
 	token string
 
@@ -70,6 +79,9 @@ func (srv *Server) commit() {
 
 // stop ends the service of the store: the file is written a last time, as etcd's log would have kept each write.
 func (srv *Server) stop() {
+	if rep := srv.replica.Load(); rep != nil {
+		rep.stop()
+	}
 	srv.store.runLeases(false)
 	srv.commit()
 	srv.mu.Lock()
@@ -98,6 +110,11 @@ func (srv *Server) quota() int64 {
 }
 
 func (srv *Server) maxRequestBytes() int { return int(srv.c.maxRequest) }
+
+// timeout is how long a request may take (config.ReqTimeout).
+func (srv *Server) timeout() time.Duration {
+	return 5*time.Second + 2*time.Duration(srv.c.electionMs)*time.Millisecond
+}
 
 func (srv *Server) minTTL() int64 {
 	election := time.Duration(srv.c.electionMs) * time.Millisecond

@@ -57,6 +57,10 @@ type snapshotHead struct {
 func (s *Store) Snapshot() []byte {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	return s.snapshot()
+}
+
+func (s *Store) snapshot() []byte {
 	var all []*mvccpb.KeyValue
 	for _, b := range s.blocks {
 		for _, kv := range b.kvs {
@@ -173,6 +177,18 @@ func parseSnapshot(b []byte) (*Database, error) {
 		d.Version = storageVersion
 	}
 	return d, nil
+}
+
+// replace makes the store hold what a snapshot holds; only who the member is stays. Watchers read on in the new history. The
+// lock is held.
+func (s *Store) replace(d *Database) error {
+	s.watchers.reread(s.rev)
+	s.tree, s.blocks, s.size = newTree(), nil, sizes{}
+	s.leases.byID = map[int64]*lease{}
+	self := s.meta.MemberID
+	s.meta = d.head.Store.Meta.clone()
+	s.meta.MemberID = self
+	return s.fill(d.head.Store, d.head.Leases, d.all)
 }
 
 // RestoreOptions are those of "etcdutl snapshot restore".

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 
 	"github.com/google/btree"
@@ -70,6 +71,9 @@ type Store struct {
 	meta     meta
 	stamp    uint64 // of meta and the numbers above
 	owner    *Server
+	// raft is set in a member of a cluster that has, or had, several. Such a store is written by what the cluster has agreed on
+	// only, see apply.go.
+	raft *replication
 }
 
 func newStore(id string, version func() uint64) *Store {
@@ -215,6 +219,17 @@ func (c *change) commit() {
 	}
 }
 
+// errReplicated is returned by what writes to a store at once, if only the agreement of a cluster may.
+var errReplicated = errors.New("etcd: the store is one of several")
+
+// alone says whether the store may be written at once.
+func (s *Store) alone() error {
+	if s.raft != nil {
+		return errReplicated
+	}
+	return nil
+}
+
 // Put sets a key.
 func (s *Store) Put(r *pb.PutRequest) (*pb.PutResponse, error) {
 	if err := checkPut(r); err != nil {
@@ -222,9 +237,16 @@ func (s *Store) Put(r *pb.PutRequest) (*pb.PutResponse, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.alone(); err != nil {
+		return nil, err
+	}
 	if err := s.room(r); err != nil {
 		return nil, err
 	}
+	return s.put(r)
+}
+
+func (s *Store) put(r *pb.PutRequest) (*pb.PutResponse, error) {
 	if err := s.canPut(r); err != nil {
 		return nil, err
 	}
@@ -245,6 +267,13 @@ func (s *Store) DeleteRange(r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.alone(); err != nil {
+		return nil, err
+	}
+	return s.deleteRange(r), nil
+}
+
+func (s *Store) deleteRange(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 	c := s.begin()
 	gone := c.delete(r.Key, r.RangeEnd)
 	c.commit()
@@ -252,7 +281,7 @@ func (s *Store) DeleteRange(r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, 
 	if r.PrevKv {
 		res.PrevKvs = gone
 	}
-	return res, nil
+	return res
 }
 
 // checkPut is what a request can be told without looking into the store.

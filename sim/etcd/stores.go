@@ -104,6 +104,9 @@ func (ss *Stores) fork(s *Store, rev int64) (*Store, error) {
 	}
 	c.meta = s.meta.clone()
 	c.meta.Alarms = nil
+	if s.raft != nil {
+		c.raft = s.raft.copyAt(rev, rev == s.rev, c.version)
+	}
 	err := c.fill(frozenStore{Revision: rev, Compacted: min(s.compact, rev), Floor: s.floor}, leases, all)
 	return c, err
 }

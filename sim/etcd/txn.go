@@ -11,13 +11,8 @@ import (
 
 // Txn evaluates the comparisons and runs one of the two lists of operations; all that they write has one revision.
 func (s *Store) Txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	if err := checkTxn(r, DefaultMaxTxnOps); err != nil {
+	if err := validTxn(r); err != nil {
 		return nil, err
-	}
-	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
-		if _, _, err := intervals(ops); err != nil {
-			return nil, err
-		}
 	}
 	if !writes(r) {
 		s.mu.RLock()
@@ -25,10 +20,17 @@ func (s *Store) Txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	} else {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if err := s.alone(); err != nil {
+			return nil, err
+		}
 		if err := s.room(r); err != nil {
 			return nil, err
 		}
 	}
+	return s.txn(r)
+}
+
+func (s *Store) txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	c := s.begin()
 	path := s.choose(r)
 	if err := s.canTxn(path); err != nil {
@@ -174,7 +176,19 @@ func (c *change) txn(path *chosen) *pb.TxnResponse {
 	return res
 }
 
-// checkTxn is what a request can be told without looking into the store.
+// validTxn is what a request can be told without looking into the store.
+func validTxn(r *pb.TxnRequest) error {
+	if err := checkTxn(r, DefaultMaxTxnOps); err != nil {
+		return err
+	}
+	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
+		if _, _, err := intervals(ops); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func checkTxn(r *pb.TxnRequest, maxOps int) error {
 	n := max(len(r.Compare), len(r.Success), len(r.Failure))
 	if n > maxOps {

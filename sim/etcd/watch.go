@@ -126,6 +126,21 @@ func (w *Watch) unsync() {
 	w.group, w.synced = nil, false
 }
 
+// reread makes watchers that were told of everything up to a revision read on in history.
+func (ws *watcherSet) reread(told int64) {
+	for _, g := range append([]*watchGroup(nil), ws.order...) {
+		for _, w := range append([]*Watch(nil), g.ws...) {
+			w.next = max(w.next, told+1)
+			if len(w.queue) > 0 {
+				w.next = w.queue[0].Kv.ModRevision
+				w.queue = nil
+			}
+			w.unsync()
+			w.signal()
+		}
+	}
+}
+
 // Close ends the watch.
 func (w *Watch) Close() {
 	w.s.mu.Lock()
