@@ -9,9 +9,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -20,6 +23,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"ckadrill/sim/kernel"
@@ -256,8 +260,234 @@ func TestSeveralMembersFoundACluster(t *testing.T) {
 				}
 			}
 		}
-		if testing.Verbose() {
-			t.Log(c.m[0].log.String())
+	})
+}
+
+// said says whether the member's log has a line with all of some texts.
+func (m *member) said(texts ...string) bool {
+	for _, l := range strings.Split(m.log.String(), "\n") {
+		all := true
+		for _, x := range texts {
+			all = all && strings.Contains(l, x)
 		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *member) mustSay(texts ...string) {
+	m.c.t.Helper()
+	if !m.said(texts...) {
+		m.c.t.Errorf("%s did not say %q", m.name, texts)
+	}
+}
+
+// url gets a page of the member's metrics port.
+func (m *member) url(path string) (code int, body string) {
+	m.as(func(p *kernel.Process) {
+		t := network.NewTransport(p, nil)
+		defer t.Close()
+		res, err := (&http.Client{Transport: t}).Get("http://127.0.0.1:2381" + path)
+		if err != nil {
+			body = err.Error()
+			return
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		code, body = res.StatusCode, string(b)
+	})
+	return code, body
+}
+
+// equal checks that the members that run hold the same.
+func (c *cluster) equal() {
+	c.t.Helper()
+	var first *pb.HashKVResponse
+	var index uint64
+	for _, m := range c.m {
+		s := m.server()
+		if s == nil {
+			continue
+		}
+		h, err := s.store.HashKV(0)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if first == nil {
+			first, index = h, s.Status().RaftAppliedIndex
+			continue
+		}
+		if h.Hash != first.Hash || h.HashRevision != first.HashRevision || s.Status().RaftAppliedIndex != index {
+			c.t.Errorf("%s differs: %v, %v at %d, not %d", m.name, h, first, s.Status().RaftAppliedIndex, index)
+		}
+	}
+}
+
+func TestALeaderIsKilledAndComesBack(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.found()
+		old, term := c.leader(), c.leader().status().RaftTerm
+		f := c.followers()
+		old.kill()
+		time.Sleep(2500 * time.Millisecond)
+		lead := c.leader()
+		if s := lead.status(); s.RaftTerm != term+1 {
+			t.Errorf("the term is %d after %d", s.RaftTerm, term)
+		}
+		oldID := fmt.Sprintf("%x", MemberID([]string{old.peerURL()}, "etcd-cluster"))
+		for _, m := range f {
+			m.mustSay("lost TCP streaming connection with remote peer", oldID)
+			m.mustSay("peer became inactive (message send to peer failed)", oldID, "failed to read "+oldID+" on stream")
+			m.mustSay("lost leader " + oldID)
+			if err := m.put("after/"+m.name, "x"); err != nil {
+				t.Error(err)
+			}
+		}
+		lead.mustSay("became leader at term")
+		time.Sleep(40 * time.Second)
+		lead.mustSay("prober detected unhealthy status", oldID, "connection refused")
+		lead.mustSay("failed to get version", oldID)
+		old.start(old.argv(initial(c.m...), "new"))
+		time.Sleep(3 * time.Second)
+		if c.leader() != lead {
+			t.Error("one that came back made another lead")
+		}
+		if v, err := old.get("after/" + lead.name); v != "x" {
+			t.Errorf("%q %v", v, err)
+		}
+		c.equal()
+	})
+}
+
+func TestAQuorumIsLostAndComesBack(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.found()
+		m := c.leader()
+		if err := m.put("k", "v"); err != nil {
+			t.Fatal(err)
+		}
+		if code, body := m.url("/readyz"); code != 200 {
+			t.Errorf("%d %s", code, body)
+		}
+		l := c.followers()
+		for _, o := range l {
+			o.kill()
+		}
+		time.Sleep(5 * time.Second)
+		m.mustSay("stepped down to follower since quorum is not active")
+		m.mustSay("lost leader")
+		m.client(func(ctx context.Context, cl *clientv3.Client) {
+			if r, err := cl.Get(ctx, "k", clientv3.WithSerializable()); err != nil || len(r.Kvs) != 1 {
+				t.Errorf("a serializable read: %v %v", r, err)
+			}
+			short, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			if _, err := cl.Get(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a read: %v", err)
+			}
+			short, cancel = context.WithTimeout(ctx, 8*time.Second)
+			defer cancel()
+			if _, err := cl.Put(short, "k", "w"); err == nil {
+				t.Error("a write succeeded")
+			}
+		})
+		m.client(func(ctx context.Context, cl *clientv3.Client) {
+			if _, err := pb.NewKVClient(cl.ActiveConnection()).Range(ctx, &pb.RangeRequest{Key: []byte("k")}); err == nil || err.Error() != rpctypes.ErrGRPCTimeout.Error() {
+				t.Errorf("a read without retries: %v", err)
+			}
+		})
+		if s := m.status(); s.Leader != 0 || len(s.Errors) != 1 || s.Errors[0] != "etcdserver: no leader" {
+			t.Errorf("%v", s)
+		}
+		if code, body := m.url("/health"); code != 503 || strings.TrimSpace(body) != `{"health":"false","reason":"RAFT NO LEADER"}` {
+			t.Errorf("%d %s", code, body)
+		}
+		if code, _ := m.url("/livez"); code != 200 {
+			t.Errorf("/livez: %d", code)
+		}
+		if code, body := m.url("/readyz"); code != 503 || !strings.Contains(body, "[-]linearizable_read failed: etcdserver: request timed out") {
+			t.Errorf("/readyz: %d %s", code, body)
+		}
+		l[0].start(l[0].argv(initial(c.m...), "new"))
+		time.Sleep(4 * time.Second)
+		if err := m.put("k", "back"); err != nil {
+			t.Error(err)
+		}
+		l[1].start(l[1].argv(initial(c.m...), "new"))
+		time.Sleep(4 * time.Second)
+		c.equal()
+		if code, body := m.url("/readyz"); code != 200 {
+			t.Errorf("%d %s", code, body)
+		}
+	})
+}
+
+func TestAMemberThatWasAwayForLongGetsTheDatabase(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.found()
+		away := c.followers()[0]
+		away.kill()
+		m := c.leader()
+		m.client(func(ctx context.Context, cl *clientv3.Client) {
+			for i := range keptEntries + 300 {
+				if _, err := cl.Put(ctx, fmt.Sprint("k", i%100), fmt.Sprint(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		away.start(away.argv(initial(c.m...), "new"))
+		time.Sleep(3 * time.Second)
+		away.mustSay("receiving database snapshot")
+		away.mustSay("applied snapshot")
+		m.mustSay("sent database snapshot")
+		c.equal()
+		if _, err := away.files.Stat("/var/lib/etcd/member/snap/db"); err != nil {
+			t.Error(err)
+		}
+		away.kill()
+		away.start(away.argv(initial(c.m...), "new"))
+		time.Sleep(3 * time.Second)
+		c.equal()
+	})
+}
+
+func TestAPortIsBlocked(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.found()
+		lead := c.leader()
+		cut := lead
+		drop := []network.Rule{{Chain: "INPUT", Proto: "tcp", Ports: []network.PortRange{{First: 2380, Last: 2380}}, Verdict: network.Drop},
+			{Chain: "OUTPUT", Proto: "tcp", Ports: []network.PortRange{{First: 2380, Last: 2380}}, Verdict: network.Drop}}
+		network.Of(cut.host).SetRules("iptables", drop)
+		time.Sleep(10 * time.Second)
+		for _, m := range c.m {
+			if m == cut {
+				m.mustSay("stepped down to follower")
+				continue
+			}
+			m.mustSay("lost TCP streaming connection with remote peer", "i/o timeout")
+		}
+		now := c.leader()
+		if now == cut {
+			t.Fatal("the one that was cut off leads")
+		}
+		if err := now.put("k", "v"); err != nil {
+			t.Error(err)
+		}
+		cut.client(func(ctx context.Context, cl *clientv3.Client) {
+			short, cancel := context.WithTimeout(ctx, 3*time.Second)
+			defer cancel()
+			if _, err := cl.Put(short, "x", "y"); err == nil {
+				t.Error("the one that was cut off wrote")
+			}
+		})
+		network.Of(cut.host).SetRules("iptables", nil)
+		time.Sleep(10 * time.Second)
+		if v, err := cut.get("k"); v != "v" {
+			t.Errorf("%q %v", v, err)
+		}
+		c.equal()
 	})
 }
