@@ -25,6 +25,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
@@ -155,7 +156,17 @@ func (m *member) kill() {
 
 // as runs f as a process of the machine.
 func (m *member) as(f func(p *kernel.Process)) {
-	p := m.host.Processes.Start(kernel.Spec{Argv: []string{"client"}, Files: m.files, Net: network.Of(m.host)}, func(p *kernel.Process) int { f(p); return 0 })
+	p := m.host.Processes.Start(kernel.Spec{Argv: []string{"client"}, Files: m.files, Net: network.Of(m.host)}, func(p *kernel.Process) int {
+		ended := false
+		defer func() {
+			if !ended { // by t.Fatal
+				go p.Exit(1)
+			}
+		}()
+		f(p)
+		ended = true
+		return 0
+	})
 	p.Wait()
 }
 
@@ -172,6 +183,11 @@ func (m *member) client(f func(ctx context.Context, c *clientv3.Client)) {
 		defer cancel()
 		f(ctx, c.Client)
 	})
+}
+
+// dialer makes a client library dial as a process.
+func dialer(p *kernel.Process) []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialName(ctx, p, addr) })}
 }
 
 // server is the member's running server.
