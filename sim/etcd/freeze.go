@@ -103,6 +103,7 @@ func (s *Store) thaw(parts kernel.Parts) error {
 		if err := kernel.Decode(b, &leases); err != nil {
 			return fmt.Errorf("leases: %w", err)
 		}
+		s.leases.stamp = s.version()
 	}
 	var err error
 	if s.raft, err = thawReplication(parts, s.version); err != nil {

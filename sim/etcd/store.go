@@ -81,6 +81,7 @@ func newStore(id string, version func() uint64) *Store {
 	s.watchers.groups = map[watchRange]*watchGroup{}
 	s.leases.byID = map[int64]*lease{}
 	s.meta.Term = 1
+	s.size.grow()
 	s.touch()
 	return s
 }

@@ -3,6 +3,8 @@ package etcd
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -147,8 +149,14 @@ func (ss *Stores) resumed(p *kernel.Process) *Store {
 func (ss *Stores) Freeze(snap *kernel.Snapshot) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ss.stamp != 0 {
+	// The sessions are a map in "sessions", as long as there is one of them at most: several would be written in any order.
+	// Then each is a part of its own.
+	if ss.stamp != 0 && len(ss.sessions) <= 1 {
 		snap.Put("sessions", ss.stamp, func() []byte { return mustEncode(ss.sessions) })
+	} else {
+		for _, p := range slices.Sorted(maps.Keys(ss.sessions)) {
+			snap.Put("session/"+p, ss.stamp, func() []byte { return []byte(ss.sessions[p]) })
+		}
 	}
 	ids := make([]string, 0, len(ss.byID))
 	for id := range ss.byID {
@@ -172,6 +180,11 @@ func (ss *Stores) Thaw(parts kernel.Parts) error {
 	}
 	byStore := map[string]kernel.Parts{}
 	for n, b := range parts {
+		if p, ok := strings.CutPrefix(n, "session/"); ok {
+			ss.sessions[p] = string(b)
+			ss.stamp = ss.w.Version()
+			continue
+		}
 		rest, ok := strings.CutPrefix(n, "store/")
 		if !ok {
 			continue
