@@ -320,6 +320,8 @@ func (m *member) url(path string) (code int, body string) {
 // equal checks that the members that run hold the same.
 func (c *cluster) equal() {
 	c.t.Helper()
+	// A follower learns from the leader's next message, or heartbeat, that what it has is committed.
+	time.Sleep(time.Second)
 	var first *pb.HashKVResponse
 	var index uint64
 	for _, m := range c.m {
