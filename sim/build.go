@@ -9,6 +9,7 @@ import (
 	"ckadrill/sim/kubeadm"
 	"ckadrill/sim/machine"
 	"ckadrill/sim/runtime"
+	"ckadrill/sim/userland"
 )
 
 // Build makes the cluster from nothing: the files by kubeadm's phases, then the first control plane is switched on, the
@@ -89,6 +90,9 @@ func (c *Cluster) Thaw(parts kernel.Parts, thawed func()) error {
 	if err := c.w.Thaw(parts); err != nil {
 		return err
 	}
+	if err := c.complete(); err != nil {
+		return err
+	}
 	thawed()
 	for _, m := range c.machines {
 		// containers live in their shims, whether containerd runs or not
@@ -96,6 +100,20 @@ func (c *Cluster) Thaw(parts kernel.Parts, thawed func()) error {
 			return fmt.Errorf("machine %s: %w", m.Name(), err)
 		}
 		if err := m.Resume(); err != nil {
+			return fmt.Errorf("machine %s: %w", m.Name(), err)
+		}
+	}
+	return nil
+}
+
+// complete adds to machines that an older ckadrill has frozen the programs and files that have come since.
+func (c *Cluster) complete() error {
+	for _, m := range c.machines {
+		old, err := m.Complete()
+		if err == nil && old {
+			err = userland.Install(m.Files(kernel.Root), "ubuntu")
+		}
+		if err != nil {
 			return fmt.Errorf("machine %s: %w", m.Name(), err)
 		}
 	}

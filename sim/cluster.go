@@ -64,7 +64,9 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 			return nil, fmt.Errorf("machine %s: %w", m.Name, err)
 		}
 		c.connect(x, netip.PrefixFrom(m.Address, gateway.Bits()))
-		runtime.New(x, containerd(spec))
+		o := containerd(spec)
+		o.RequestModule = x.RequestModule
+		x.Modules().OnCount(runtime.New(x, o).CountModule)
 		kubelet.Install(x.Host())
 		c.machines = append(c.machines, x)
 	}
@@ -97,10 +99,13 @@ func (c *Cluster) connect(m *machine.Machine, addr netip.Prefix) {
 		switch name {
 		case "net.ipv4.ip_forward":
 			ns.SetForwarding(value != "0")
-		case "net.bridge.bridge-nf-call-iptables":
-			ns.SetBridgeNetfilter(value != "0")
+		case "net.bridge.bridge-nf-call-iptables": // "" without the module
+			ns.SetBridgeNetfilter(value != "0" && value != "")
 		}
 	})
+	ns.SetModules(m.RequestModule)
+	m.Modules().OnUnload(ns.RemoveModule)
+	m.Modules().OnCount(ns.CountModule)
 }
 
 // podRoutes are the routes to the other nodes' Pods in a machine's network configuration, where no agent of a CNI makes them.

@@ -55,6 +55,9 @@ func testLab(t *testing.T, f func(l *lab)) {
 		w := kernel.NewWorld(1)
 		Register(w.Programs)
 		w.Programs.Register("sshd", func(p *kernel.Process) int { <-p.Context().Done(); return 0 })
+		for _, n := range []string{"systemd-modules-load", "systemd-sysctl"} {
+			w.Programs.Register(n, func(*kernel.Process) int { return 0 })
+		}
 		w.Programs.Register("sleep", func(p *kernel.Process) int { <-p.Context().Done(); return 0 })
 		w.Programs.Register("vi", func(p *kernel.Process) int {
 			name := p.Argv[len(p.Argv)-1]
@@ -345,15 +348,17 @@ func TestFailuresToStart(t *testing.T) {
 func TestLists(t *testing.T) {
 	testLab(t, func(l *lab) {
 		l.want("systemctl list-units --type=service", `
-  UNIT            LOAD   ACTIVE SUB     DESCRIPTION
-  kubelet.service loaded active running kubelet: The Kubernetes Node Agent
-  ssh.service     loaded active running OpenBSD Secure Shell server
+  UNIT                         LOAD   ACTIVE SUB     DESCRIPTION
+  kubelet.service              loaded active running kubelet: The Kubernetes Node Agent
+  ssh.service                  loaded active running OpenBSD Secure Shell server
+  systemd-modules-load.service loaded active exited  Load Kernel Modules
+  systemd-sysctl.service       loaded active exited  Apply Kernel Variables
 
 Legend: LOAD   → Reflects whether the unit definition was properly loaded.
         ACTIVE → The high-level unit activation state, i.e. generalization of SUB.
         SUB    → The low-level unit activation state, values depend on unit type.
 
-2 loaded units listed. Pass --all to see loaded but inactive units, too.
+4 loaded units listed. Pass --all to see loaded but inactive units, too.
 To show all installed unit files use 'systemctl list-unit-files'.
 `, 0)
 		l.want("systemctl --failed", "  UNIT LOAD ACTIVE SUB DESCRIPTION\n\n0 loaded units listed.\n", 0)

@@ -74,11 +74,18 @@ func (t *Table) Start(s Spec, main Program) *Process {
 	return p
 }
 
-// SetNext sets the number that the next process gets, at boot and at a thaw.
+// SetNext sets the least number that the next process may get, at boot and at a thaw.
 func (t *Table) SetNext(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next = max(t.next, pid)
+}
+
+// Restart begins the numbers anew, as a kernel does that boots: the next process gets pid.
+func (t *Table) Restart(pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next = pid
 }
 
 // Next is the number that the next process will get.

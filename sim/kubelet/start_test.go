@@ -42,7 +42,8 @@ var startFailures = []startFailure{
 		b.write("/etc/kubernetes/kubelet.conf", strings.Replace(string(c), "server: 'https://192.168.122.11:6443'", "certificate-authority: /etc/kubernetes/pki/ca.crt", 1))
 	}, `invalid configuration: no server found for cluster \"k\"" logger="UnhandledError"`},
 	{"swap on", func(b *testbed) {
-		b.m.SwapOn(machine.Swap{File: "/swap.img", Type: "file", Size: 2 << 30})
+		b.write("/swap.img", strings.Repeat("\x00", 4086)+machine.SwapSignature+strings.Repeat("\x00", 60<<10))
+		b.m.SwapOn("/swap.img", machine.NoPriority)
 	}, `"command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"`},
 	{"runtime socket", func(b *testbed) {
 		b.write("/var/lib/kubelet/config.yaml", strings.Replace(testConfig, "/var/run/containerd/containerd.sock", "/run/nosuch.sock", 1))

@@ -8,7 +8,13 @@ import (
 	"ckadrill/sim/kernel"
 )
 
+// generation counts the changes of what a fresh machine has on its disk.
+const generation = 1
+
 type frozen struct {
+	// Generation is that of the machine's disk.
+	Generation int
+
 	On       bool
 	BootID   string
 	BootedAt time.Time
@@ -22,7 +28,7 @@ type frozen struct {
 // Freeze implements [kernel.Holder].
 func (m *Machine) Freeze(s *kernel.Snapshot) {
 	m.mu.Lock()
-	f := frozen{m.on, m.bootID, m.bootedAt, m.host.Name(), m.host.Processes.Next(), m.options, m.swaps, m.plan}
+	f := frozen{m.generation, m.on, m.bootID, m.bootedAt, m.host.Name(), m.host.Processes.Next(), m.options, m.swaps, m.plan}
 	m.mu.Unlock()
 	s.Put("state", 0, func() []byte {
 		b, err := kernel.Encode(f)
@@ -50,7 +56,7 @@ func (m *Machine) Thaw(parts kernel.Parts) error {
 		}
 	}
 	m.mu.Lock()
-	m.on, m.bootID, m.bootedAt, m.options, m.swaps, m.plan = f.On, f.BootID, f.BootedAt, f.Options, f.Swaps, f.Plan
+	m.generation, m.on, m.bootID, m.bootedAt, m.options, m.swaps, m.plan = f.Generation, f.On, f.BootID, f.BootedAt, f.Options, f.Swaps, f.Plan
 	m.mu.Unlock()
 	m.host.SetName(f.HostName)
 	m.host.Processes.SetNext(f.NextPID)
@@ -58,4 +64,17 @@ func (m *Machine) Thaw(parts kernel.Parts) error {
 		return err
 	}
 	return m.run.Thaw(run, "")
+}
+
+// Complete adds to the disk of a thawed machine what has come to a fresh one's since the state was frozen, and says whether
+// there was anything.
+func (m *Machine) Complete() (bool, error) {
+	m.mu.Lock()
+	old := m.generation
+	m.generation = generation
+	m.mu.Unlock()
+	if old == generation {
+		return false, nil
+	}
+	return true, m.install()
 }

@@ -18,11 +18,11 @@ func (m *Machine) mountKernelTrees() error {
 		fill         func(t *filesystem.Tree, f kernel.Files) error
 	}{{"/proc", "proc", m.fillProc}, {"/sys", "sysfs", m.fillSys}, {"/dev", "devtmpfs", m.fillDev}} {
 		t := filesystem.NewTree(m.w, k.kind, 0)
-		v, err := filesystem.NewView([]filesystem.Mount{{Target: "/", Tree: t}})
+		f, err := t.KernelFiles()
 		if err != nil {
 			return err
 		}
-		if err := k.fill(t, v.Files(kernel.Root)); err != nil {
+		if err := k.fill(t, f); err != nil {
 			return fmt.Errorf("%s: %w", k.target, err)
 		}
 		if err := m.view.Mount(filesystem.Mount{Target: k.target, Tree: t, Source: k.kind, Type: k.kind}); err != nil {
@@ -41,6 +41,7 @@ func (m *Machine) fillProc(t *filesystem.Tree, f kernel.Files) error {
 	}
 	readers := map[string]func() string{
 		"/swaps":   m.procSwaps,
+		"/modules": m.modules.proc,
 		"/meminfo": m.procMeminfo,
 		"/cpuinfo": m.procCPUInfo,
 		"/uptime": func() string {
@@ -62,7 +63,6 @@ func (m *Machine) fillProc(t *filesystem.Tree, f kernel.Files) error {
 		},
 		"/sys/kernel/random/boot_id": func() string { return m.BootID() + "\n" },
 		"/sys/kernel/random/uuid":    func() string { return m.w.UUID("procfs") + "\n" },
-		"/sys/kernel/hostname":       func() string { return m.host.Name() + "\n" },
 		"/sys/kernel/osrelease":      func() string { return m.Options().KernelVersion + "\n" },
 		"/sys/kernel/ostype":         func() string { return "Linux\n" },
 	}
@@ -72,26 +72,18 @@ func (m *Machine) fillProc(t *filesystem.Tree, f kernel.Files) error {
 			return err
 		}
 	}
-	for _, n := range m.sysctl.Names() {
-		err := dynamic("/sys/"+strings.ReplaceAll(n, ".", "/"), 0o644, filesystem.Dynamic{
-			Read:  func() []byte { v, _ := m.sysctl.Get(n); return []byte(v + "\n") },
-			Write: func(b []byte) error { return m.sysctl.Set(n, string(b)) },
-		})
-		if err != nil {
-			return err
-		}
+	err := dynamic("/sys/kernel/hostname", 0o644, filesystem.Dynamic{
+		Read:  func() []byte { return []byte(m.host.Name() + "\n") },
+		Write: func(b []byte) error { m.host.SetName(strings.TrimSpace(string(b))); return nil },
+	})
+	if err != nil {
+		return err
 	}
+	m.proc = newKernelTree(t, f)
+	m.showSettings()
 	t.SetGenerator(procfs{m})
 	t.SetOfKernel()
 	return nil
-}
-
-func (m *Machine) procSwaps() string {
-	s := "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
-	for _, w := range m.Swaps() {
-		s += fmt.Sprintf("%-40s%s\t\t%d\t\t0\t\t-2\n", w.File, w.Type, w.Size>>10)
-	}
-	return s
 }
 
 func (m *Machine) procMeminfo() string {
@@ -101,8 +93,12 @@ func (m *Machine) procMeminfo() string {
 		used += p.Memory() >> 10
 	}
 	free := max(total-used-total/4, total/20)
-	return fmt.Sprintf("MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\nBuffers:        %8d kB\nCached:         %8d kB\nSwapCached:            0 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\n",
-		total, free, max(total-used, 0), 30<<10, total/4)
+	var swap int64
+	for _, s := range m.Swaps() {
+		swap += s.Size >> 10
+	}
+	return fmt.Sprintf("MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\nBuffers:        %8d kB\nCached:         %8d kB\nSwapCached:            0 kB\nSwapTotal:      %8d kB\nSwapFree:       %8d kB\n",
+		total, free, max(total-used, 0), 30<<10, total/4, swap, swap)
 }
 
 func (m *Machine) procCPUInfo() string {
@@ -126,6 +122,7 @@ func (m *Machine) procMounts() string {
 }
 
 func (m *Machine) fillSys(t *filesystem.Tree, f kernel.Files) error {
+	m.sys = newKernelTree(t, f)
 	if err := f.MkdirAll("/fs/cgroup", 0o755); err != nil {
 		return err
 	}

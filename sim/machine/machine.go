@@ -58,26 +58,31 @@ type Machine struct {
 	journal *journal.Journal
 	systemd *systemd.Manager
 	sysctl  *Sysctl
+	modules *Modules
+	proc    *kernelTree
+	sys     *kernelTree
 
-	mu       sync.Mutex
-	options  Options
-	network  kernel.Network
-	on       bool
-	bootID   string
-	bootedAt time.Time
-	init     *kernel.Process
-	power    []func(on bool)
-	swaps    []Swap
-	busy     bool // going down or coming up
-	plan     *plan
-	version  uint64
+	mu      sync.Mutex
+	options Options
+	// generation is that of the disk's content.
+	generation int
+	network    kernel.Network
+	on         bool
+	bootID     string
+	bootedAt   time.Time
+	init       *kernel.Process
+	power      []func(on bool)
+	swaps      []Swap
+	busy       bool // going down or coming up
+	plan       *plan
+	version    uint64
 }
 
 type hostKey struct{}
 
 // New makes a machine that is switched off, with the files of a freshly installed Ubuntu 24.04.
 func New(w *kernel.World, name string, o Options) *Machine {
-	m := &Machine{w: w, name: name, host: w.NewHost(name), options: o.withDefaults(), version: w.Version()}
+	m := &Machine{w: w, name: name, host: w.NewHost(name), options: o.withDefaults(), version: w.Version(), generation: generation}
 	m.host.Attach(hostKey{}, m)
 	m.root = filesystem.NewTree(w, "/dev/vda1", m.options.Disk)
 	m.run = filesystem.NewTree(w, "tmpfs", m.options.Memory/5)
@@ -91,7 +96,15 @@ func New(w *kernel.World, name string, o Options) *Machine {
 	m.view = view
 	m.journal = journal.New(w, journalLimit)
 	m.sysctl = newSysctl(w, m.options.Memory)
-	if err := m.install(); err != nil {
+	m.modules = newModules(w, m.moduleChanged)
+	err = m.install()
+	if err == nil {
+		err = m.installRun()
+	}
+	if err == nil {
+		err = chownTree(m.Files(kernel.Root), "/home/candidate", candidateUID, candidateUID)
+	}
+	if err != nil {
 		panic(fmt.Sprintf("machine: the template does not fit on %s: %v", name, err))
 	}
 	if err := m.mountKernelTrees(); err != nil {
@@ -102,12 +115,14 @@ func New(w *kernel.World, name string, o Options) *Machine {
 			u, ok := m.LookupUser(n)
 			return u.Cred, u.Home, ok
 		},
-		Reboot: m.Reboot, PowerOff: m.PowerOff})
+		Initialized: func() { m.host.Processes.SetNext(max(firstPID, m.host.Processes.Next())) },
+		Reboot:      m.Reboot, PowerOff: m.PowerOff})
 	prefix := "machine/" + name
 	w.Hold(prefix, m)
 	w.Hold(prefix+"/journal", m.journal)
 	w.Hold(prefix+"/systemd", m.systemd)
 	w.Hold(prefix+"/sysctl", m.sysctl)
+	w.Hold(prefix+"/modules", m.modules)
 	return m
 }
 
@@ -140,6 +155,9 @@ func (m *Machine) Systemd() *systemd.Manager { return m.systemd }
 
 // Sysctl holds the kernel's settings.
 func (m *Machine) Sysctl() *Sysctl { return m.sysctl }
+
+// Modules are what is loaded into the machine's kernel.
+func (m *Machine) Modules() *Modules { return m.modules }
 
 // Options are the machine's size and kind.
 func (m *Machine) Options() Options {

@@ -45,6 +45,14 @@ func newLab(w *kernel.World) *Machine {
 			return 0
 		}
 	})
+	w.Programs.Register("systemd-modules-load", func(p *kernel.Process) int { return 0 })
+	w.Programs.Register("systemd-sysctl", func(p *kernel.Process) int {
+		b, _ := p.ReadFile("/etc/sysctl.d/k8s.conf")
+		if name, value, ok := strings.Cut(strings.TrimSpace(string(b)), " = "); ok {
+			p.Files.WriteFile("/proc/sys/"+strings.ReplaceAll(name, ".", "/"), []byte(value), 0o644)
+		}
+		return 0
+	})
 	w.Programs.Register("slow", func(p *kernel.Process) int { p.Sleep(10 * time.Second); return 0 })
 	w.Programs.Register("stubborn", func(p *kernel.Process) int {
 		p.Notify(kernel.SIGTERM, func() {})
@@ -210,6 +218,9 @@ func TestRebootStartsWhatIsEnabled(t *testing.T) {
 		}
 		if b, _ := f.ReadFile("/proc/sys/net/ipv4/ip_forward"); string(b) != "1\n" {
 			t.Errorf("ip_forward is %q", b)
+		}
+		if st := s.Status("systemd-sysctl.service"); st.Sub != "exited" || st.MainPID >= firstPID || st.MainExit.After(s.Status("good.service").MainStart) {
+			t.Errorf("what sets the system up comes first: %+v", st)
 		}
 		if m.BootID() == boot || len(m.Journal().Boots()) != 2 {
 			t.Error("there was no second boot")

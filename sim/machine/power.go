@@ -7,8 +7,9 @@ import (
 	"ckadrill/sim/kernel"
 )
 
-// firstPID is the number of the first process after init's: a kernel's own threads have taken those before it.
-const firstPID = 600
+// earlyPID is the number of the first process after init's: a kernel's own threads have taken those before it. firstPID is
+// that of the first service, after what sets the system up.
+const earlyPID, firstPID = 300, 600
 
 // Boot switches the machine on and returns when its default target has been reached.
 func (m *Machine) Boot() {
@@ -28,7 +29,9 @@ func (m *Machine) Boot() {
 			m.host.SetName(n)
 		}
 	}
-	m.sysctl.boot(m.Files(kernel.Root))
+	m.modules.clear()
+	m.sysctl.boot()
+	m.modules.boot()
 	m.swapOnBoot()
 	for _, f := range hooks {
 		f(true)
@@ -37,6 +40,7 @@ func (m *Machine) Boot() {
 	m.on, m.busy = true, false
 	m.mu.Unlock()
 	m.journal.Begin(strings.ReplaceAll(m.BootID(), "-", ""))
+	m.host.Processes.Restart(1)
 	m.startInit(time.Time{})
 	m.systemd.Boot()
 }
@@ -50,7 +54,7 @@ func (m *Machine) startInit(started time.Time) {
 	init.Notify(kernel.SIGTERM, func() {}) // systemd re-executes itself; nothing of it shows
 	init.Notify(kernel.SIGINT, func() { m.Reboot() })
 	init.Notify(kernel.SIGHUP, func() { m.systemd.Reload(nil) })
-	m.host.Processes.SetNext(firstPID)
+	m.host.Processes.SetNext(earlyPID)
 	m.mu.Lock()
 	m.init = init
 	m.mu.Unlock()

@@ -1,167 +1,257 @@
 package machine
 
 import (
+	_ "embed"
 	"fmt"
+	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"ckadrill/sim/kernel"
 )
 
-// Sysctl holds the kernel's settings by their dotted names.
+// Sysctl holds the kernel's settings by their dotted names. Some are the kernel's own, others come and go with a module.
 type Sysctl struct {
 	w       *kernel.World
 	mu      sync.Mutex
-	initial map[string]string // at boot
-	values  map[string]string
+	own     map[string]setting
+	brought map[string]setting // by modules
+	// changed are the values that somebody has set. After a thaw they may be there before the module that brings the setting.
+	changed map[string]string
 	version uint64
 	hooks   []func(name, value string)
 }
 
-// sysctlDefaults are a freshly booted Ubuntu 24.04's, as far as programs of the simulation read or show them.
-var sysctlDefaults = map[string]string{
-	"fs.file-max":                         "9223372036854775807",
-	"fs.inotify.max_user_instances":       "128",
-	"fs.inotify.max_user_watches":         "14996",
-	"kernel.domainname":                   "(none)",
-	"kernel.keys.root_maxbytes":           "25000000",
-	"kernel.keys.root_maxkeys":            "1000000",
-	"kernel.panic":                        "0",
-	"kernel.panic_on_oops":                "0",
-	"kernel.pid_max":                      "4194304",
-	"net.bridge.bridge-nf-call-arptables": "1",
-	"net.bridge.bridge-nf-call-ip6tables": "1",
-	"net.bridge.bridge-nf-call-iptables":  "1",
-	"net.core.rmem_max":                   "212992",
-	"net.core.somaxconn":                  "4096",
-	"net.core.wmem_max":                   "212992",
-	"net.ipv4.conf.all.forwarding":        "0",
-	"net.ipv4.conf.all.rp_filter":         "2",
-	"net.ipv4.conf.default.rp_filter":     "2",
-	"net.ipv4.ip_forward":                 "0",
-	"net.ipv4.ip_local_port_range":        "32768\t60999",
-	"net.ipv4.tcp_keepalive_time":         "7200",
-	"net.ipv4.tcp_max_syn_backlog":        "256",
-	"net.ipv6.conf.all.disable_ipv6":      "0",
-	"net.ipv6.conf.all.forwarding":        "0",
-	"net.ipv6.conf.default.disable_ipv6":  "0",
-	"net.netfilter.nf_conntrack_max":      "65536",
-	"vm.dirty_ratio":                      "20",
-	"vm.max_map_count":                    "1048576",
-	"vm.min_free_kbytes":                  "45056",
-	"vm.overcommit_memory":                "0",
-	"vm.panic_on_oom":                     "0",
-	"vm.swappiness":                       "60",
+// setting is one file below /proc/sys.
+type setting struct {
+	initial string
+	mode    fs.FileMode
+}
+
+//go:embed sysctl.txt
+var sysctlText string
+
+var ownSettings = sync.OnceValue(func() map[string]setting { return parseSettings(sysctlText) })
+
+// parseSettings reads lines "name = value", with a mode after a tab and "#" where it is not 0644.
+func parseSettings(text string) map[string]setting {
+	m := map[string]setting{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, _ := strings.Cut(line, " =")
+		s := setting{mode: 0o644}
+		if v, mode, ok := strings.Cut(value, "\t#"); ok {
+			n, _ := strconv.ParseUint(mode, 8, 9)
+			value, s.mode = v, fs.FileMode(n)
+		}
+		s.initial = strings.TrimPrefix(value, " ")
+		m[name] = s
+	}
+	return m
 }
 
 // newSysctl makes the settings of a machine with so many bytes of memory, from which the kernel derives some.
 func newSysctl(w *kernel.World, memory int64) *Sysctl {
-	initial := maps.Clone(sysctlDefaults)
+	own := maps.Clone(ownSettings())
 	// an eighth of the memory, less what the kernel keeps for itself, may be taken by the stacks of threads, 16 KiB each
-	initial["kernel.threads-max"] = strconv.FormatInt((memory-memory/16)/(8*16<<10), 10)
-	return &Sysctl{w: w, initial: initial, values: maps.Clone(initial), version: w.Version()}
+	threads := (memory - memory/16) / (8 * 16 << 10)
+	own["kernel.threads-max"] = setting{strconv.FormatInt(threads, 10), 0o644}
+	for _, n := range []string{"cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"} {
+		own["user.max_"+n+"_namespaces"] = setting{strconv.FormatInt(threads/2, 10), 0o644}
+	}
+	return &Sysctl{w: w, own: own, brought: map[string]setting{}, changed: map[string]string{}, version: w.Version()}
+}
+
+func (s *Sysctl) find(name string) (setting, bool) {
+	if x, ok := s.own[name]; ok {
+		return x, true
+	}
+	x, ok := s.brought[name]
+	return x, ok
 }
 
 // Names lists the settings, sorted.
 func (s *Sysctl) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.values))
+	return slices.Sorted(func(yield func(string) bool) {
+		for _, m := range []map[string]setting{s.own, s.brought} {
+			for n := range m {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// Mode is that of a setting's file.
+func (s *Sysctl) Mode(name string) fs.FileMode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x, _ := s.find(name)
+	return x.mode
 }
 
 // Get returns a setting.
 func (s *Sysctl) Get(name string) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, ok := s.values[name]
-	return v, ok
+	x, ok := s.find(name)
+	if v, set := s.changed[name]; ok && set {
+		return v, true
+	}
+	return x.initial, ok
 }
 
-// Set changes a setting that exists.
+// same are settings that the kernel changes along with another.
+var same = map[string][]string{
+	"net.ipv4.ip_forward":            {"net.ipv4.conf.all.forwarding", "net.ipv4.conf.default.forwarding", "net.ipv4.conf.lo.forwarding"},
+	"net.ipv4.conf.all.forwarding":   {"net.ipv4.ip_forward", "net.ipv4.conf.default.forwarding", "net.ipv4.conf.lo.forwarding"},
+	"net.ipv6.conf.all.forwarding":   {"net.ipv6.conf.default.forwarding", "net.ipv6.conf.lo.forwarding"},
+	"net.ipv6.conf.all.disable_ipv6": {"net.ipv6.conf.default.disable_ipv6", "net.ipv6.conf.lo.disable_ipv6"},
+	"net.netfilter.nf_conntrack_max": {"net.nf_conntrack_max"},
+	"net.nf_conntrack_max":           {"net.netfilter.nf_conntrack_max"},
+	"vm.nr_hugepages":                {"vm.nr_hugepages_mempolicy"},
+}
+
+// Set changes a setting. The error is ENOENT for one that is not there, EINVAL for a value that it cannot have.
 func (s *Sysctl) Set(name, value string) error {
 	s.mu.Lock()
-	if _, ok := s.values[name]; !ok {
+	x, ok := s.find(name)
+	if !ok {
 		s.mu.Unlock()
-		return fmt.Errorf("cannot stat /proc/sys/%s: No such file or directory", strings.ReplaceAll(name, ".", "/"))
+		return syscall.ENOENT
 	}
-	s.values[name] = strings.TrimSpace(value)
-	switch name { // the kernel keeps these two the same
-	case "net.ipv4.ip_forward":
-		s.values["net.ipv4.conf.all.forwarding"] = s.values[name]
-	case "net.ipv4.conf.all.forwarding":
-		s.values["net.ipv4.ip_forward"] = s.values[name]
+	value, err := valid(name, x.initial, value)
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if x.mode&0o400 == 0 { // what one writes to is a command, not a value
+		s.mu.Unlock()
+		return nil
+	}
+	changed := append([]string{name}, same[name]...)
+	changed = slices.DeleteFunc(changed, func(n string) bool { _, ok := s.find(n); return !ok })
+	for _, n := range changed {
+		s.changed[n] = value
 	}
 	s.version = s.w.Version()
-	hooks := slices.Clone(s.hooks)
-	value = s.values[name]
 	s.mu.Unlock()
-	for _, f := range hooks {
-		f(name, value)
+	for _, n := range changed {
+		s.tell(n, value)
 	}
 	return nil
 }
 
-// OnChange has f called for every change.
+func (s *Sysctl) tell(name, value string) {
+	s.mu.Lock()
+	hooks := slices.Clone(s.hooks)
+	s.mu.Unlock()
+	for _, f := range hooks {
+		f(name, value)
+	}
+}
+
+// OnChange has f called for every change; a setting that has gone has the value "".
 func (s *Sysctl) OnChange(f func(name, value string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hooks = append(s.hooks, f)
 }
 
-// sysctlDirs are read in this order of precedence, the files in the order of their names (sysctl.d(5)).
-var sysctlDirs = []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"}
-
-// SettingFiles lists the files that systemd-sysctl reads, in order.
-func SettingFiles(files kernel.Files) []string {
-	byName := map[string]string{}
-	for _, d := range sysctlDirs {
-		l, err := files.ReadDir(d)
-		if err != nil {
-			continue
-		}
-		for _, e := range l {
-			if _, ok := byName[e.Name()]; !ok && strings.HasSuffix(e.Name(), ".conf") {
-				byName[e.Name()] = path.Join(d, e.Name())
-			}
-		}
-	}
-	var out []string
-	for _, n := range slices.Sorted(maps.Keys(byName)) {
-		out = append(out, byName[n])
-	}
-	return out
+// limits are the least and greatest values of settings that the kernel bounds.
+var limits = map[string][2]int64{
+	"fs.protected_fifos": {0, 2}, "fs.protected_hardlinks": {0, 1}, "fs.protected_regular": {0, 2}, "fs.protected_symlinks": {0, 1}, "fs.suid_dumpable": {0, 2},
+	"fs.nr_open": {8, 1073741816}, "kernel.dmesg_restrict": {0, 1}, "kernel.keys.root_maxkeys": {1, 1<<31 - 1}, "kernel.kptr_restrict": {0, 2}, "kernel.pid_max": {301, 4194304},
+	"kernel.randomize_va_space": {0, 2}, "kernel.yama.ptrace_scope": {0, 3}, "net.core.somaxconn": {0, 65535}, "net.ipv4.ip_default_ttl": {1, 255},
+	"net.ipv4.ip_unprivileged_port_start": {0, 65535}, "net.ipv4.tcp_keepalive_time": {1, 32767 * 1000}, "net.ipv4.tcp_syncookies": {0, 2},
+	"net.netfilter.nf_conntrack_acct": {0, 1}, "vm.dirty_background_ratio": {0, 100}, "vm.dirty_ratio": {0, 100}, "vm.drop_caches": {1, 4}, "vm.max_map_count": {0, 1<<31 - 1},
+	"vm.overcommit_memory": {0, 2}, "vm.panic_on_oom": {0, 2}, "vm.swappiness": {0, 200},
 }
 
-// boot sets the defaults, and then what the files say.
-func (s *Sysctl) boot(files kernel.Files) {
-	s.mu.Lock()
-	s.values = maps.Clone(s.initial)
-	s.version = s.w.Version()
-	s.mu.Unlock()
-	for _, f := range SettingFiles(files) {
-		b, err := files.ReadFile(f)
-		if err != nil {
+// valid is a value as the kernel stores it, judged by the form of the initial one: numbers stay numbers.
+func valid(name, initial, value string) (string, error) {
+	value = strings.TrimSpace(value)
+	was := strings.Fields(initial)
+	numbers := len(was) > 0 || initial == "" && limits[name] != [2]int64{}
+	wide := false
+	for _, f := range was {
+		n, err := strconv.ParseInt(f, 10, 64)
+		numbers = numbers && (err == nil || err.(*strconv.NumError).Err == strconv.ErrRange)
+		wide = wide || err != nil || n > 1<<31-1
+	}
+	if !numbers {
+		return value, nil
+	}
+	fields := strings.Fields(value)
+	if len(fields) == 0 || len(fields) > max(len(was), 1) {
+		return "", syscall.EINVAL
+	}
+	for i, f := range fields {
+		n, err := strconv.ParseInt(f, 0, 64)
+		if u, uerr := strconv.ParseUint(f, 0, 64); err != nil && uerr == nil && wide {
+			fields[i] = strconv.FormatUint(u, 10)
 			continue
 		}
-		for _, l := range strings.Split(string(b), "\n") {
-			l = strings.TrimSpace(l)
-			if l == "" || l[0] == '#' || l[0] == ';' {
-				continue
-			}
-			if k, v, ok := strings.Cut(strings.TrimPrefix(l, "-"), "="); ok {
-				s.Set(strings.ReplaceAll(strings.TrimSpace(k), "/", "."), v)
-			}
+		bounds, bounded := limits[name]
+		if err != nil || !wide && n != int64(int32(n)) || bounded && (n < bounds[0] || n > bounds[1]) {
+			return "", syscall.EINVAL
 		}
+		fields[i] = strconv.FormatInt(n, 10)
+	}
+	// what is not given keeps its value in the kernel; the rest of a tuple is rarely left out
+	for i := len(fields); i < len(was); i++ {
+		fields = append(fields, was[i])
+	}
+	return strings.Join(fields, "\t"), nil
+}
+
+// bring adds the settings of a module, and withdraw takes them away.
+func (s *Sysctl) bring(l map[string]setting) {
+	s.mu.Lock()
+	maps.Copy(s.brought, l)
+	s.mu.Unlock()
+	for _, n := range sortedKeys(l) {
+		v, _ := s.Get(n)
+		s.tell(n, v)
+	}
+}
+
+func (s *Sysctl) withdraw(l map[string]setting) {
+	s.mu.Lock()
+	for n := range l {
+		delete(s.brought, n)
+		delete(s.changed, n)
+	}
+	s.version = s.w.Version()
+	s.mu.Unlock()
+	for _, n := range sortedKeys(l) {
+		s.tell(n, "")
+	}
+}
+
+// boot sets everything to what the kernel starts with.
+func (s *Sysctl) boot() {
+	s.mu.Lock()
+	gone := s.brought
+	s.brought, s.changed = map[string]setting{}, map[string]string{}
+	s.version = s.w.Version()
+	s.mu.Unlock()
+	for _, n := range sortedKeys(gone) {
+		s.tell(n, "")
 	}
 	for _, n := range s.Names() {
 		v, _ := s.Get(n)
-		for _, f := range s.hooks {
-			f(n, v)
-		}
+		s.tell(n, v)
 	}
 }
 
@@ -171,8 +261,8 @@ func (s *Sysctl) Freeze(snap *kernel.Snapshot) {
 	defer s.mu.Unlock()
 	snap.Put("values", s.version, func() []byte {
 		var l [][2]string
-		for _, n := range slices.Sorted(maps.Keys(s.values)) {
-			l = append(l, [2]string{n, s.values[n]})
+		for _, n := range slices.Sorted(maps.Keys(s.changed)) {
+			l = append(l, [2]string{n, s.changed[n]})
 		}
 		b, err := kernel.Encode(l)
 		if err != nil {
@@ -189,11 +279,11 @@ func (s *Sysctl) Thaw(parts kernel.Parts) error {
 		return fmt.Errorf("sysctl: %w", err)
 	}
 	s.mu.Lock()
-	s.values = map[string]string{}
+	defer s.mu.Unlock()
+	s.changed = map[string]string{}
 	for _, kv := range l {
-		s.values[kv[0]] = kv[1]
+		s.changed[kv[0]] = kv[1]
 	}
 	s.version = s.w.Version()
-	s.mu.Unlock()
 	return nil
 }

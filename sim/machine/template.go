@@ -19,7 +19,7 @@ var template embed.FS
 
 // directories of a fresh Ubuntu, with the modes that are not 0755.
 var directories = map[string]fs.FileMode{
-	"/boot": 0, "/etc": 0, "/etc/apt/sources.list.d": 0, "/etc/cron.d": 0, "/etc/default": 0, "/etc/modules-load.d": 0, "/etc/profile.d": 0, "/etc/ssh": 0,
+	"/boot": 0, "/etc": 0, "/etc/apt/sources.list.d": 0, "/etc/cron.d": 0, "/etc/default": 0, "/etc/modprobe.d": 0, "/etc/modules-load.d": 0, "/etc/profile.d": 0, "/etc/ssh": 0,
 	"/etc/sudoers.d": 0o750, "/etc/sysctl.d": 0, "/etc/systemd/system/multi-user.target.wants": 0, "/etc/udev": 0, "/home": 0, "/media": 0, "/mnt": 0, "/opt": 0,
 	"/root": 0o700, "/root/.ssh": 0o700, "/home/candidate": 0o750, "/home/candidate/.ssh": 0o700, "/srv": 0, "/tmp": fs.ModeSticky | 0o777, "/usr/bin": 0, "/usr/sbin": 0, "/usr/lib/systemd/system": 0,
 	"/usr/lib/modules-load.d": 0, "/usr/lib/sysctl.d": 0, "/usr/local/bin": 0, "/usr/local/sbin": 0, "/usr/local/lib": 0, "/usr/share": 0, "/var/cache": 0, "/var/lib": 0, "/var/log/journal": 0, "/var/mail": 0,
@@ -27,16 +27,47 @@ var directories = map[string]fs.FileMode{
 }
 
 // programs are the executables of systemd and OpenSSH; those of other packages are installed by who provides them.
-var programs = []string{"/usr/bin/systemctl", "/usr/bin/journalctl", "/usr/bin/ssh", "/usr/bin/scp", "/usr/sbin/sshd"}
+var programs = []string{"/usr/lib/systemd/systemd-modules-load", "/usr/lib/systemd/systemd-sysctl", "/usr/bin/systemctl", "/usr/bin/journalctl", "/usr/bin/ssh", "/usr/bin/scp", "/usr/sbin/sshd"}
 
 // candidate is the user that a drill is solved as.
 const candidateUID = 1000
 
-// install fills the tree of a fresh machine.
+// installer writes files that a fresh machine has. What is there already stays as it is.
+type installer struct{ kernel.Files }
+
+func (i installer) missing(name string) bool {
+	_, err := i.Lstat(name)
+	return err != nil
+}
+
+func (i installer) write(name string, content []byte, mode fs.FileMode) error {
+	if !i.missing(name) {
+		return nil
+	}
+	if err := i.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return i.WriteFile(name, content, mode)
+}
+
+func (i installer) link(target, name string) error {
+	if !i.missing(name) {
+		return nil
+	}
+	if err := i.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return i.Symlink(target, name)
+}
+
+// install gives the machine's disk what a fresh Ubuntu has there, as far as it is not there.
 func (m *Machine) install() error {
-	f := m.Files(kernel.Root)
+	f := installer{m.Files(kernel.Root)}
 	f.SetUmask(0)
 	for _, d := range sortedKeys(directories) {
+		if !f.missing(d) {
+			continue
+		}
 		if err := f.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
@@ -47,7 +78,7 @@ func (m *Machine) install() error {
 		}
 	}
 	for _, l := range [][2]string{{"usr/bin", "/bin"}, {"usr/sbin", "/sbin"}, {"usr/lib", "/lib"}, {"/run", "/var/run"}, {"/run/lock", "/var/lock"}, {"../proc/self/mounts", "/etc/mtab"}} {
-		if err := f.Symlink(l[0], l[1]); err != nil {
+		if err := f.link(l[0], l[1]); err != nil {
 			return err
 		}
 	}
@@ -64,33 +95,39 @@ func (m *Machine) install() error {
 	if err != nil {
 		return err
 	}
+	if err := m.installModules(f); err != nil {
+		return err
+	}
 	for _, p := range programs {
-		if err := f.WriteFile(p, kernel.Executable(path.Base(p)), 0o755); err != nil {
+		if err := f.write(p, kernel.Executable(path.Base(p)), 0o755); err != nil {
 			return err
 		}
 	}
 	id := strings.ReplaceAll(m.w.UUID("machine-id/"+m.name), "-", "")
 	for _, x := range [][2]string{{"/etc/hostname", m.name + "\n"}, {"/etc/machine-id", id + "\n"}, {"/etc/hosts", m.hosts()}, {"/etc/os-release", m.osRelease()}} {
-		if err := f.WriteFile(x[0], []byte(x[1]), 0o644); err != nil {
+		if err := f.write(x[0], []byte(x[1]), 0o644); err != nil {
 			return err
 		}
 	}
 	for _, l := range [][2]string{
 		{"/usr/lib/systemd/system/multi-user.target", "/etc/systemd/system/default.target"},
+		{"../systemd-modules-load.service", "/usr/lib/systemd/system/sysinit.target.wants/systemd-modules-load.service"},
+		{"../systemd-sysctl.service", "/usr/lib/systemd/system/sysinit.target.wants/systemd-sysctl.service"},
+		{"systemd-modules-load.service", "/usr/lib/systemd/system/kmod.service"},
+		{"systemd-sysctl.service", "/usr/lib/systemd/system/procps.service"},
+		{"../modules", "/etc/modules-load.d/modules.conf"},
+		{"../sysctl.conf", "/etc/sysctl.d/99-sysctl.conf"},
 		{"/usr/lib/systemd/system/ssh.service", "/etc/systemd/system/multi-user.target.wants/ssh.service"},
 		{"/usr/lib/systemd/system/ssh.service", "/etc/systemd/system/sshd.service"},
 	} {
-		if err := f.Symlink(l[0], l[1]); err != nil {
+		if err := f.link(l[0], l[1]); err != nil {
 			return err
 		}
 	}
-	if err := m.installRun(); err != nil {
-		return err
-	}
-	return chownTree(f, "/home/candidate", candidateUID, candidateUID)
+	return nil
 }
 
-func (m *Machine) installFile(f kernel.Files, name, text string) error {
+func (m *Machine) installFile(f installer, name, text string) error {
 	mode := fs.FileMode(0o644)
 	if rest, ok := strings.CutPrefix(text, "#mode "); ok {
 		line, body, _ := strings.Cut(rest, "\n")
@@ -99,11 +136,7 @@ func (m *Machine) installFile(f kernel.Files, name, text string) error {
 			mode = mode<<3 | fs.FileMode(c-'0')
 		}
 	}
-	text = strings.ReplaceAll(text, "@HOSTNAME@", m.name)
-	if err := f.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
-	}
-	return f.WriteFile(name, []byte(text), mode)
+	return f.write(name, []byte(strings.ReplaceAll(text, "@HOSTNAME@", m.name)), mode)
 }
 
 func (m *Machine) hosts() string {

@@ -56,6 +56,9 @@ type HostPort struct {
 // SetRules replaces the packet filter rules of an owner ("iptables", "kube-network-policies"); none removes them. Owners'
 // rules are independent of each other, like nftables' base chains: a packet passes if no owner drops it.
 func (n *Namespace) SetRules(owner string, rules []Rule) {
+	if len(rules) > 0 {
+		n.needNetfilter(ruleModules)
+	}
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
 	setOrDelete(n.Filters, owner, rules)
@@ -71,6 +74,9 @@ func (n *Namespace) Rules(owner string) []Rule {
 
 // SetMasquerades replaces an owner's source NAT rules; none removes them.
 func (n *Namespace) SetMasquerades(owner string, m []Masquerade) {
+	if len(m) > 0 {
+		n.needNetfilter(natModules)
+	}
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
 	setOrDelete(n.Masquerades, owner, m)
@@ -79,6 +85,9 @@ func (n *Namespace) SetMasquerades(owner string, m []Masquerade) {
 
 // SetHostPorts replaces an owner's host ports (an owner is a container's id); none removes them.
 func (n *Namespace) SetHostPorts(owner string, ports []HostPort) {
+	if len(ports) > 0 {
+		n.needNetfilter(natModules)
+	}
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
 	setOrDelete(n.HostPorts, owner, ports)

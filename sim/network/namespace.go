@@ -34,6 +34,7 @@ type Namespace struct {
 	taken     map[uint16]int // local ports of connections
 	affinity  map[affinityKey]affinityEntry
 	machine   *kernel.Host // set for a machine's own namespace
+	request   func(module string) error
 }
 
 // spaceData is the part of a namespace that a freeze keeps, but for its links and services.
@@ -283,8 +284,12 @@ func (n *Namespace) addLink(l *Link) {
 	n.links[l.Name] = l
 }
 
-// AddLink adds a bridge or VXLAN interface (a zero MTU is 1500, an empty MAC a random one). The error is EEXIST.
+// AddLink adds a bridge or VXLAN interface (a zero MTU is 1500, an empty MAC a random one). The error is EEXIST, or EOPNOTSUPP
+// without the kernel's module for it.
 func (n *Namespace) AddLink(l Link) error {
+	if err := n.needModule(linkModules[l.Kind]); err != nil {
+		return err
+	}
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
 	if n.links[l.Name] != nil {
@@ -299,6 +304,9 @@ func (n *Namespace) AddLink(l Link) error {
 // AddVeth adds a veth pair whose ends are in n and in peer, plugged into bridge on n's side unless that is "". Both ends are
 // up. The error is EEXIST, or ENODEV for a bridge that is not there.
 func (n *Namespace) AddVeth(name, bridge string, mtu int, peer *Namespace, peerName string) error {
+	if err := n.needModule(linkModules[Veth]); err != nil {
+		return err
+	}
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
 	if n.links[name] != nil || peer.links[peerName] != nil {

@@ -74,6 +74,9 @@ func (t *serviceTable) set(s *Services) {
 // SetServices replaces the machine's service rules; nil flushes them. The namespace keeps s, which must not change after.
 // Established connections stay; what was remembered about datagrams to endpoints that are gone is forgotten.
 func (n *Namespace) SetServices(s *Services) {
+	if s != nil {
+		n.needNetfilter(serviceModules)
+	}
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
 	n.services.set(s)

@@ -22,6 +22,8 @@ type Options struct {
 	RuncVersion string // "1.4.0"; its error texts differ before 1.2
 	// Registries is what can be pulled; nil means [registry.Default].
 	Registries *registry.Catalogue
+	// RequestModule lets the kernel load a module, by an alias; nil means that it has what it needs.
+	RequestModule func(alias string) error
 }
 
 // Containerd is the state of one machine's containerd, whether its daemon runs or not.

@@ -21,10 +21,9 @@ func (c *Containerd) kernelMounts(k *container, b *sandbox) ([]filesystem.Mount,
 	if err != nil {
 		return nil, err
 	}
-	l := []filesystem.Mount{
-		{Target: "/proc", Tree: proc, Source: "proc", Type: "proc"},
-		{Target: "/dev", Tree: dev, Source: "tmpfs", Type: "tmpfs"},
-	}
+	l := []filesystem.Mount{{Target: "/proc", Tree: proc, Source: "proc", Type: "proc"}}
+	l = append(l, c.settingMounts(k, b, proc)...)
+	l = append(l, filesystem.Mount{Target: "/dev", Tree: dev, Source: "tmpfs", Type: "tmpfs"})
 	if tree, root := c.locate("/sys"); tree != nil {
 		if i, err := c.files().Stat("/sys"); err == nil && i.IsDir() {
 			l = append(l, filesystem.Mount{Target: "/sys", Tree: tree, Root: root, ReadOnly: !c.privileged(k), Source: "sysfs", Type: "sysfs"})
@@ -145,7 +144,7 @@ func (c *Containerd) procTree(k *container, b *sandbox) (*filesystem.Tree, error
 				return err
 			}
 		}
-		for _, name := range []string{"cpuinfo", "meminfo", "version", "loadavg", "uptime", "stat", "swaps", "filesystems", "cmdline"} {
+		for _, name := range []string{"cpuinfo", "meminfo", "version", "loadavg", "uptime", "stat", "swaps", "modules", "filesystems", "cmdline"} {
 			if _, err := host.Stat("/proc/" + name); err != nil {
 				continue
 			}
@@ -169,6 +168,9 @@ func (c *Containerd) procTree(k *container, b *sandbox) (*filesystem.Tree, error
 func mountTable(k *container) string {
 	var s strings.Builder
 	for _, m := range k.root.view.Mounts() {
+		if m.Type == "" { // what a namespace shows of its own, which is no mount
+			continue
+		}
 		mode := "rw"
 		if m.ReadOnly {
 			mode = "ro"

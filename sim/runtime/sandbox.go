@@ -55,6 +55,9 @@ func (s *service) runPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandbox
 			return nil, err
 		}
 	}
+	if err := s.applySettings(b); err != nil {
+		return nil, fmt.Errorf("failed to start sandbox %q: failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: %w", b.ID, err)
+	}
 	if err := s.startSandbox(ctx, b); err != nil {
 		return nil, fmt.Errorf("failed to start sandbox %q: %w", b.ID, err)
 	}
@@ -238,6 +241,9 @@ func (s *service) startSandbox(ctx context.Context, b *sandbox) error {
 	files.WriteFile(path.Join(root, "resolv.conf"), resolv, 0o644)
 	if err := s.checkCgroup(b.Config.GetLinux().GetCgroupParent()); err != nil {
 		return fmt.Errorf("failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: %w", err)
+	}
+	if err := s.needOverlay(); err != nil {
+		return fmt.Errorf("failed to create containerd task: failed to create shim task: failed to mount rootfs component: %w", err)
 	}
 	if err := kernel.SleepContext(ctx, sandboxDelay); err != nil {
 		return err

@@ -29,6 +29,8 @@ type sandboxData struct {
 	Terminated     bool // its process has ended by itself
 	ShimStartedAt  int64
 	PauseStartedAt int64
+	// Settings are those of its own network namespace that differ from a new one's, by name.
+	Settings map[string]string
 }
 
 type sandbox struct {

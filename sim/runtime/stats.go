@@ -11,8 +11,8 @@ import (
 
 // Programs say what processor time and memory they use; beside that a running container costs a little.
 const (
-	idleCores  = 0.001
-	baseMemory = 3 << 20 // of a process that has not said what it holds
+	idleCores   = 0.001
+	baseMemory  = 3 << 20 // of a process that has not said what it holds
 	defaultRoot = "/var/lib/containerd"
 	// snapshotterDir is where images and containers lie, below containerd's root.
 	snapshotterDir = "io.containerd.snapshotter.v1.overlayfs"

@@ -10,6 +10,7 @@ import (
 	"ckadrill/sim/userland/archive"
 	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/coreutils"
+	"ckadrill/sim/userland/kmod"
 	"ckadrill/sim/userland/layout"
 	"ckadrill/sim/userland/nettools"
 	"ckadrill/sim/userland/procps"
@@ -24,6 +25,7 @@ func Register(ps *kernel.Programs) {
 	text.Register(ps)
 	procps.Register(ps)
 	admin.Register(ps)
+	kmod.Register(ps)
 	archive.Register(ps)
 }
 

@@ -31,6 +31,9 @@ import (
 // Register adds the program.
 func Register(ps *kernel.Programs) { ps.Register("flanneld", Main) }
 
+// bridgeNetfilter is a setting that is there when the module br_netfilter is loaded.
+const bridgeNetfilter = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+
 const (
 	annotation = "flannel.alpha.coreos.com/"
 	linkName   = "flannel.1"
@@ -133,6 +136,10 @@ func (d *daemon) run(ctx context.Context) int {
 	link, public, err := d.external()
 	if err != nil {
 		d.plain('E', "main.go", 266, "Failed to find any valid interface to use: %v", err)
+		return 1
+	}
+	if _, err := d.Files.Stat(bridgeNetfilter); err != nil {
+		d.plain('E', "main.go", 278, "Failed to check br_netfilter: %v", err)
 		return 1
 	}
 	if t := d.conf.Backend.Type; t != "vxlan" && t != "host-gw" {

@@ -20,6 +20,8 @@ type files struct {
 	v     *View
 	c     kernel.Credential
 	umask fs.FileMode
+	// byKernel is set for what the kernel itself does to its trees.
+	byKernel bool
 }
 
 func (f *files) As(c kernel.Credential) kernel.Files { return &files{v: f.v, c: c, umask: f.umask} }
@@ -90,7 +92,7 @@ func (f *files) parent(p *place) (*place, *inode, error) {
 	if err := d.writable(); err != nil {
 		return nil, nil, err
 	}
-	if d.tree.ofKernel {
+	if d.tree.ofKernel && !f.byKernel {
 		if p.id == 0 {
 			return nil, nil, syscall.ENOENT
 		}
@@ -222,7 +224,10 @@ func (f *files) open(name string, flag int, perm fs.FileMode) (*file, error) {
 		return nil, syscall.EACCES
 	}
 	if i.dynamic != nil {
-		if write && i.dynamic.Write == nil {
+		switch {
+		case write && p.readOnly:
+			return nil, syscall.EROFS
+		case write && i.dynamic.Write == nil:
 			return nil, syscall.EACCES
 		}
 		o.dynamic = i.dynamic

@@ -3,6 +3,8 @@ package filesystem
 import (
 	"io/fs"
 	"time"
+
+	"ckadrill/sim/kernel"
 )
 
 // FirstGenerated is the least number of a generated file's inode.
@@ -26,6 +28,7 @@ type Generated struct {
 	Entries  map[string]uint64
 	Target   string
 	Content  func() []byte
+	Write    func([]byte) error // nil: the file cannot be written
 }
 
 // SetGenerator gives a tree generated files.
@@ -41,6 +44,15 @@ func (t *Tree) SetOfKernel() {
 	mu.Lock()
 	defer mu.Unlock()
 	t.ofKernel = true
+}
+
+// KernelFiles is a tree as the kernel itself sees it: it may add and remove names where [Tree.SetOfKernel] forbids it.
+func (t *Tree) KernelFiles() (kernel.Files, error) {
+	v, err := NewView([]Mount{{Target: "/", Tree: t}})
+	if err != nil {
+		return nil, err
+	}
+	return &files{v: v, umask: 0o022, byKernel: true}, nil
 }
 
 func (t *Tree) generate(id uint64) *inode {
@@ -60,7 +72,7 @@ func (t *Tree) generate(id uint64) *inode {
 		i.mode |= fs.ModeSymlink
 		i.target = f.Target
 	default:
-		i.dynamic = &Dynamic{Read: f.Content}
+		i.dynamic = &Dynamic{Read: f.Content, Write: f.Write}
 	}
 	return i
 }

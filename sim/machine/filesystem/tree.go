@@ -166,6 +166,14 @@ func (t *Tree) Clone(device string, q *Quota) *Tree {
 	return &Tree{w: t.w, device: device, quota: q, base: t, inodes: map[uint64]*inode{}, next: t.next}
 }
 
+// Missing says that a name, in which no links are followed, does not exist in the tree.
+func (t *Tree) Missing(name string) bool {
+	mu.RLock()
+	defer mu.RUnlock()
+	_, err := t.find(name)
+	return err != nil
+}
+
 // Quota is the space that the tree lives in.
 func (t *Tree) Quota() *Quota { return t.quota }
 

@@ -25,9 +25,28 @@ func (m *Manager) Boot() {
 	m.run(func() error { m.boot(); return nil })
 }
 
+// early is the target that everything else comes after, and basic the one that services come after.
+const early, basic = "sysinit.target", "basic.target"
+
 func (m *Manager) boot() {
+	first := m.wanted(early)
+	m.startAll(first)
+	for _, t := range []string{early, basic} {
+		m.start(t, map[string]bool{})
+	}
+	if m.cfg.Initialized != nil {
+		m.cfg.Initialized()
+	}
 	target := m.DefaultTarget()
-	wanted := m.wanted(target)
+	m.startAll(slices.DeleteFunc(m.wanted(target), func(n string) bool { return slices.Contains(first, n) }))
+	m.start(target, map[string]bool{})
+	m.mu.Lock()
+	m.booting = false
+	m.mu.Unlock()
+}
+
+// startAll starts units in the order that After= asks for, and returns when all start jobs are done.
+func (m *Manager) startAll(wanted []string) {
 	done := map[string]chan struct{}{}
 	for _, n := range wanted {
 		done[n] = make(chan struct{})
@@ -68,10 +87,6 @@ func (m *Manager) boot() {
 	for _, n := range wanted {
 		<-done[n]
 	}
-	m.start(target, map[string]bool{})
-	m.mu.Lock()
-	m.booting = false
-	m.mu.Unlock()
 }
 
 // DefaultTarget is what the machine boots into.

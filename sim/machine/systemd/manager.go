@@ -25,6 +25,8 @@ type Config struct {
 	StartProgram func(kernel.Spec, kernel.Program) (*kernel.Process, error)
 	// LookupUser finds a user of the machine.
 	LookupUser func(name string) (c kernel.Credential, home string, ok bool)
+	// Initialized is called at boot when the system has been set up, before services are started. It may be nil.
+	Initialized func()
 	// Reboot and PowerOff do that to the machine; they return at once.
 	Reboot, PowerOff func()
 }

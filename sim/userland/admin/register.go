@@ -10,7 +10,7 @@ import (
 // Commands are the programs of this package by name.
 var Commands = map[string]func(c *libc.Prog) int{
 	"sudo": sudo, "sudoedit": sudo, "su": su,
-	"mount": mount, "umount": umount, "findmnt": findmnt, "lsblk": lsblk, "swapon": swapon, "swapoff": swapoff, "modprobe": modprobe, "lsmod": lsmod,
+	"mount": mount, "umount": umount, "findmnt": findmnt, "lsblk": lsblk, "swapon": swapon, "swapoff": swapoff,
 	"reboot": power, "poweroff": power, "shutdown": power, "halt": power, "hostnamectl": hostnamectl, "timedatectl": timedatectl, "crontab": crontab,
 	"vi": editor, "vim": editor, "nano": editor, "editor": editor, "emacs": notSimulated,
 	"apt-get": notSimulated, "apt": notSimulated, "apt-cache": notSimulated, "apt-mark": notSimulated, "dpkg": notSimulated, "snap": notSimulated, "add-apt-repository": notSimulated,

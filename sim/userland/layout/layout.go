@@ -46,7 +46,7 @@ var (
 	ubuntuBin = words(`apt apt-cache apt-get apt-mark add-apt-repository bzip2 column crontab curl dig dpkg ed emacs fallocate file free fuser git host hostnamectl htop
 		ip journalctl jq killall less loginctl lsof man nano nc netstat nslookup nsenter openssl passwd pgrep ping pidof pkill python3 scp screen sftp snap
 		socat ss ssh ssh-keygen strace strings sudo sudoedit systemctl timedatectl tmux top traceroute tree unshare vim vmstat w watch wget xxd hexdump xz yq zip unzip patch lsb_release systemd-analyze networkctl resolvectl`)
-	ubuntuSbin = words(`adduser chroot fdisk groupadd halt ip iptables iptables-save ip6tables ipvsadm losetup lsmod mkfs.ext4 mkswap modprobe nft poweroff reboot shutdown sshd
+	ubuntuSbin = words(`insmod depmod adduser chroot fdisk groupadd halt ip iptables iptables-save ip6tables ipvsadm losetup lsmod mkfs.ext4 mkswap modinfo modprobe nft poweroff reboot rmmod shutdown sshd
 		swapoff swapon sysctl tcpdump ufw useradd userdel usermod visudo`)
 	setuid = words("/usr/bin/sudo /usr/bin/su /usr/bin/mount /usr/bin/umount /usr/bin/passwd")
 )

@@ -26,22 +26,6 @@ func memory(c *libc.Prog) (map[string]int64, bool) {
 	return m, true
 }
 
-// swapTotal adds up /proc/swaps.
-func swapTotal(c *libc.Prog) int64 {
-	b, err := c.Files.ReadFile("/proc/swaps")
-	if err != nil {
-		return 0
-	}
-	var n int64
-	for _, l := range strings.Split(string(b), "\n")[1:] {
-		if f := strings.Fields(l); len(f) >= 3 {
-			k, _ := strconv.ParseInt(f[2], 10, 64)
-			n += k << 10
-		}
-	}
-	return n
-}
-
 func free(c *libc.Prog) int {
 	opts, _, ok := c.Options("bkmghtwls:c:", "bytes|b", "kilo|k", "mega|m", "giga|g", "mebi|m", "gibi|g", "kibi|k", "human|h", "total|t", "wide|w", "seconds:|s", "count:|c", "si")
 	if !ok {
@@ -91,7 +75,7 @@ func free(c *libc.Prog) int {
 			return c.Fail("/proc/meminfo: No such file or directory")
 		}
 		cache := m["Buffers"] + m["Cached"]
-		used, swap := m["MemTotal"]-m["MemAvailable"], swapTotal(c)
+		used, swap := m["MemTotal"]-m["MemAvailable"], m["SwapTotal"]
 		c.Put("               total        used        free      shared  buff/cache   available\n")
 		c.Put("Mem:     %11s %11s %11s %11s %11s %11s\n", show(m["MemTotal"]), show(used), show(m["MemFree"]), show(m["Shmem"]), show(cache), show(m["MemAvailable"]))
 		c.Put("Swap:    %11s %11s %11s\n", show(swap), show(0), show(swap))

@@ -3,17 +3,18 @@ package procps
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
-	"ckadrill/sim/machine"
 	"ckadrill/sim/userland/libc"
+	"ckadrill/sim/userland/regex"
 )
+
+const sysctlRoot = "/proc/sys/"
 
 // sysctl reads and writes the kernel's settings through the files of /proc/sys.
 func sysctl(c *libc.Prog) int {
-	opts, operands, ok := c.Options("aAbeNnqwp::r:X", "all|a", "system", "load::|p", "ignore|e", "names|N", "values|n", "quiet|q", "write|w", "pattern:|r", "binary|b", "dry-run")
+	opts, operands, ok := c.Options("aAbeNnqwp::f::r:Xoxd", "all|a", "system", "load::|p", "ignore|e", "names|N", "values|n", "quiet|q", "write|w", "pattern:|r", "binary|b", "dry-run")
 	if !ok {
 		return c.Status
 	}
@@ -25,29 +26,42 @@ func sysctl(c *libc.Prog) int {
 			all = true
 		case "system":
 			system = true
-		case "p":
+		case "p", "f":
 			load, file = true, o.Value
 		case "e":
 			s.ignore = true
 		case "N":
 			s.namesOnly = true
-		case "n", "b":
+		case "n":
 			s.valuesOnly = true
+		case "b":
+			s.valuesOnly, s.binary = true, true
 		case "q":
 			s.quiet = true
 		case "w":
 			s.write = true
+		case "dry-run":
+			s.dryRun = true
+		case "r":
+			re, err := regex.Compile(o.Value, regex.Flags{Extended: true})
+			if err != nil {
+				return c.Fail("%s", err)
+			}
+			s.pattern = re
 		}
 	}
 	switch {
 	case system:
-		for _, f := range append(machine.SettingFiles(c.Files), "/etc/sysctl.conf") {
+		for _, f := range append(libc.ConfigFiles(c.Files, "sysctl.d"), "/etc/sysctl.conf") {
 			if _, err := c.Files.Stat(f); err != nil {
 				continue
 			}
-			c.Put("* Applying %s ...\n", f)
-			s.load(f)
+			if !s.quiet {
+				c.Put("* Applying %s ...\n", f)
+			}
+			s.read(f)
 		}
+		s.apply()
 		return c.Status
 	case load:
 		files := operands
@@ -58,31 +72,42 @@ func sysctl(c *libc.Prog) int {
 			files = []string{"/etc/sysctl.conf"}
 		}
 		for _, f := range files {
-			s.load(f)
+			s.read(f)
 		}
+		s.apply()
 		return c.Status
 	case all:
-		s.list("/proc/sys")
+		s.list(sysctlRoot)
 		return c.Status
 	case len(operands) == 0:
 		c.Errorf("\nUsage:\n sysctl [options] [variable[=value] ...]\n\nFor more details see sysctl(8).\n")
 		return 1
 	}
 	for _, a := range operands {
-		if name, value, ok := strings.Cut(a, "="); ok {
-			s.set(strings.TrimSpace(name), strings.TrimSpace(value))
-		} else if s.write {
-			c.Fail("\"%s\" must be of the form name=value", a)
+		if s.write || strings.Contains(a, "=") {
+			if !s.parse("command line", 0, a) {
+				c.Status = 1
+			}
 		} else {
 			s.get(a)
 		}
 	}
+	s.apply()
 	return c.Status
 }
 
+// assignment is a line of a file, or an operand.
+type assignment struct {
+	name, value string
+	tolerant    bool // "-": a failure does not count
+}
+
 type settings struct {
-	c                                           *libc.Prog
-	ignore, namesOnly, valuesOnly, quiet, write bool
+	c                                                           *libc.Prog
+	ignore, namesOnly, valuesOnly, binary, quiet, write, dryRun bool
+	pattern                                                     *regex.Regexp
+	todo                                                        []assignment
+	kept                                                        []string // "-name": globs leave these out
 }
 
 // dotted turns a name with slashes into one with dots; the first separator says which is meant.
@@ -94,24 +119,31 @@ func dotted(name string) string {
 }
 
 func settingFile(name string) string {
-	return "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(dotted(name))
+	return sysctlRoot + strings.NewReplacer(".", "/", "/", ".").Replace(dotted(name))
 }
 
-func (s *settings) missing(name string) {
-	if s.ignore {
-		return
-	}
-	if s.c.Busybox {
+func settingName(file string) string {
+	return strings.NewReplacer("/", ".", ".", "/").Replace(strings.TrimPrefix(file, sysctlRoot))
+}
+
+func (s *settings) missing(name string, tolerant bool) {
+	switch {
+	case s.ignore:
+	case s.c.Busybox:
 		s.c.Fail("error: '%s' is an unknown key", name)
-		return
+	case tolerant:
+		s.c.Warn("cannot stat %s: No such file or directory", settingFile(name))
+	default:
+		s.c.Fail("cannot stat %s: No such file or directory", settingFile(name))
 	}
-	s.c.Fail("cannot stat %s: No such file or directory", settingFile(name))
 }
 
 func (s *settings) show(name, value string) {
 	switch {
 	case s.namesOnly:
 		s.c.Put("%s\n", name)
+	case s.binary:
+		s.c.Put("%s", value)
 	case s.valuesOnly:
 		s.c.Put("%s\n", value)
 	default:
@@ -123,46 +155,51 @@ func (s *settings) get(name string) {
 	f := settingFile(name)
 	i, err := s.c.Files.Stat(f)
 	if err != nil {
-		s.missing(name)
+		s.missing(name, false)
 		return
 	}
 	if i.IsDir() {
 		s.list(f)
 		return
 	}
-	b, err := s.c.Files.ReadFile(f)
-	if err != nil {
-		s.c.Fail("permission denied on key '%s'", dotted(name))
-		return
-	}
-	s.show(dotted(name), strings.TrimRight(string(b), "\n"))
+	s.print(f, i.Mode())
 }
 
-func (s *settings) set(name, value string) {
-	f := settingFile(name)
-	i, err := s.c.Files.Stat(f)
-	if err != nil || i.IsDir() {
-		s.missing(name)
+// print shows one setting by its file.
+func (s *settings) print(file string, mode fs.FileMode) {
+	name := settingName(file)
+	if s.pattern != nil && !s.pattern.MatchString(name) {
 		return
 	}
-	w, err := s.c.Files.OpenFile(f, os.O_WRONLY, 0)
-	if err == nil {
-		_, err = w.Write([]byte(value + "\n"))
-		if cerr := w.Close(); err == nil {
-			err = cerr
+	b, err := s.c.Files.ReadFile(file)
+	if err != nil || mode&0o400 == 0 {
+		s.c.Fail("permission denied on key '%s'", name)
+		return
+	}
+	for _, line := range strings.Split(strings.TrimRight(string(b), "\n"), "\n") {
+		s.show(name, line)
+	}
+}
+
+// parse takes up one "name=value".
+func (s *settings) parse(where string, line int, text string) bool {
+	text = strings.TrimSpace(text)
+	name, value, ok := strings.Cut(text, "=")
+	name, tolerant := strings.CutPrefix(strings.TrimSpace(name), "-")
+	if !ok {
+		if tolerant && name != "" {
+			s.kept = append(s.kept, settingFile(name))
+			return true
 		}
+		s.c.Warn("%s(%d): invalid syntax, continuing...", where, line)
+		return false
 	}
-	switch {
-	case errors.Is(err, fs.ErrPermission) && !s.ignore:
-		s.c.Fail("permission denied on key \"%s\"", dotted(name))
-	case err != nil:
-		s.c.Fail("setting key \"%s\": %s", dotted(name), libc.Strerror(err))
-	case !s.quiet:
-		s.show(dotted(name), value)
-	}
+	s.todo = append(s.todo, assignment{strings.TrimSpace(name), strings.TrimSpace(value), tolerant})
+	return true
 }
 
-func (s *settings) load(file string) {
+// read takes up a file's assignments.
+func (s *settings) read(file string) {
 	b, err := s.c.InputAll(file)
 	if err != nil {
 		s.c.Fail("cannot open \"%s\": %s", file, libc.Strerror(err))
@@ -173,15 +210,81 @@ func (s *settings) load(file string) {
 		if l == "" || l[0] == '#' || l[0] == ';' {
 			continue
 		}
-		quietly := strings.HasPrefix(l, "-")
-		name, value, ok := strings.Cut(strings.TrimPrefix(l, "-"), "=")
-		if !ok {
-			s.c.Warn("%s(%d): invalid syntax, continuing...", file, n+1)
+		s.parse(file, n+1, l)
+	}
+}
+
+// apply does what was read, in order. A name may be a pattern.
+func (s *settings) apply() {
+	for _, a := range s.todo {
+		if !strings.ContainsAny(a.name, "*?[") {
+			s.set(settingFile(a.name), a)
 			continue
 		}
-		one := *s
-		one.ignore = s.ignore || quietly
-		one.set(strings.TrimSpace(name), strings.TrimSpace(value))
+		for _, f := range expand(s.c, settingFile(a.name)) {
+			if !s.named(f) {
+				s.set(f, a)
+			}
+		}
+	}
+	s.todo = nil
+}
+
+// expand lists the files that a pattern of a path matches, sorted.
+func expand(c *libc.Prog, pattern string) []string {
+	found := []string{"/"}
+	for _, part := range strings.Split(strings.Trim(pattern, "/"), "/") {
+		var next []string
+		for _, dir := range found {
+			l, err := c.Files.ReadDir(dir)
+			if err != nil {
+				continue
+			}
+			g := libc.NewGlob(part, false)
+			for _, e := range l {
+				if g.Match(e.Name()) {
+					next = append(next, path.Join(dir, e.Name()))
+				}
+			}
+		}
+		found = next
+	}
+	return found
+}
+
+func (s *settings) set(f string, a assignment) {
+	name := settingName(f)
+	i, err := s.c.Files.Stat(f)
+	if err != nil || i.IsDir() {
+		s.missing(a.name, a.tolerant)
+		return
+	}
+	if s.pattern != nil && !s.pattern.MatchString(name) {
+		return
+	}
+	fail := s.c.Fail
+	if s.ignore || a.tolerant {
+		fail = func(format string, x ...any) int {
+			if !s.ignore {
+				s.c.Warn(format, x...)
+			}
+			return 0
+		}
+	}
+	if i.Mode()&0o200 == 0 {
+		fail("setting key \"%s\": Read-only file system", name)
+		return
+	}
+	if !s.dryRun {
+		err = write(s.c, f, a.value)
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		fail("permission denied on key \"%s\"", name)
+	case err != nil:
+		fail("setting key \"%s\": %s", name, libc.Strerror(err))
+	case !s.quiet:
+		s.show(name, a.value)
 	}
 }
 
@@ -197,10 +300,8 @@ func (s *settings) list(dir string) {
 			s.list(f)
 			continue
 		}
-		b, err := s.c.Files.ReadFile(f)
-		if err != nil {
-			continue
+		if i, err := e.Info(); err == nil && i.Mode()&0o400 != 0 {
+			s.print(f, i.Mode())
 		}
-		s.show(strings.NewReplacer("/", ".", ".", "/").Replace(strings.TrimPrefix(f, "/proc/sys/")), strings.TrimRight(string(b), "\n"))
 	}
 }

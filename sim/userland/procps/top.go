@@ -113,7 +113,7 @@ func topRound(c *libc.Prog, before map[*kernel.Process]time.Duration, since time
 		return cmp.Compare(b.cpu, a.cpu)
 	})
 	busy = min(100, busy/float64(processors(c)))
-	swap := float64(swapTotal(c)) / (1 << 20)
+	swap := mib("SwapTotal")
 	c.Put("top -%s\n", uptimeLine(c))
 	c.Put("Tasks: %3d total, %3d running, %3d sleeping, %3d stopped, %3d zombie\n", len(l), 1, len(l)-1, 0, 0)
 	c.Put("%%Cpu(s): %4.1f us, %4.1f sy, %4.1f ni, %4.1f id, %4.1f wa, %4.1f hi, %4.1f si, %4.1f st \n", busy, 0.0, 0.0, 100-busy, 0.0, 0.0, 0.0, 0.0)
