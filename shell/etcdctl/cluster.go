@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -58,28 +60,26 @@ type endpointHealth struct {
 	Health   bool   `json:"health"`
 	Took     string `json:"took"`
 	Error    string `json:"error,omitempty"`
+	at       time.Time
 }
 
 func (t *tool) health(cfg clientv3.Config, all bool) {
 	eps := t.endpoints(cfg, all)
 	cfg.Logger = t.logger().Named("client")
-	results := make(chan endpointHealth, len(eps))
+	l := make([]endpointHealth, len(eps))
 	var wg sync.WaitGroup
-	for _, ep := range eps {
+	for i, ep := range eps {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			results <- t.probe(cfg, ep)
+			l[i] = t.probe(cfg, ep)
+			l[i].at = time.Now()
 		}()
 	}
 	wg.Wait()
-	close(results)
-	var l []endpointHealth
-	bad := false
-	for h := range results {
-		l = append(l, h)
-		bad = bad || h.Error != ""
-	}
+	// as they came in
+	slices.SortStableFunc(l, func(a, b endpointHealth) int { return a.at.Compare(b.at) })
+	bad := slices.ContainsFunc(l, func(h endpointHealth) bool { return h.Error != "" })
 	switch t.format {
 	case "json":
 		t.json(l)
@@ -313,20 +313,31 @@ func (t *tool) moveLeaderCommand() *cobra.Command {
 		if err != nil {
 			t.fail(exitBadArgs, err)
 		}
-		client := t.client(t.configure(c))
+		cfg := t.configure(c)
 		ctx, cancel := t.context()
 		defer cancel()
-		s, err := client.Status(ctx, client.Endpoints()[0])
-		if err != nil {
-			t.fail(exitError, err)
+		endpoints := cfg.Endpoints
+		for _, ep := range endpoints {
+			cfg.Endpoints = []string{ep}
+			client := t.client(cfg)
+			s, err := client.Status(ctx, ep)
+			if err != nil {
+				t.fail(exitError, err)
+			}
+			if s.Header.MemberId != s.Leader {
+				client.Close()
+				continue
+			}
+			if _, err := client.MoveLeader(ctx, target); err != nil {
+				t.fail(exitError, err)
+			}
+			if t.format != "simple" {
+				t.unsupported()
+			}
+			t.Printf("Leadership transferred from %s to %s\n", types.ID(s.Leader), types.ID(target))
+			return
 		}
-		if s.Header.MemberId != s.Leader {
-			t.failf(exitBadArgs, "no leader endpoint given at %v", t.global.endpoints)
-		}
-		if _, err := client.MoveLeader(ctx, target); err != nil {
-			t.fail(exitError, err)
-		}
-		t.Printf("Leadership transferred from %x to %x\n", s.Leader, target)
+		t.failf(exitBadArgs, "no leader endpoint given at %v", endpoints)
 	}}
 }
 
@@ -411,7 +422,8 @@ func (t *tool) showMembers(r *clientv3.MemberListResponse) {
 	switch t.format {
 	case "json":
 		if t.hex {
-			t.failf(exitBadFeature, "ckadrill does not simulate `etcdctl member list --hex -w json` yet")
+			t.membersInHex(r)
+			return
 		}
 		t.json((*pb.MemberListResponse)(r))
 	case "fields":
@@ -437,6 +449,29 @@ func (t *tool) showMembers(r *clientv3.MemberListResponse) {
 		}
 		t.rows([]string{"ID", "Status", "Name", "Peer Addrs", "Client Addrs", "Is Learner"}, rows)
 	}
+}
+
+// membersInHex is the list as JSON whose ids are hexadecimal.
+func (t *tool) membersInHex(r *clientv3.MemberListResponse) {
+	type header struct {
+		Cluster string `json:"cluster_id"`
+		Member  string `json:"member_id"`
+		Term    uint64 `json:"raft_term"`
+	}
+	type member struct {
+		ID         string
+		Name       string   `json:"name"`
+		PeerURLs   []string `json:"peerURLs"`
+		ClientURLs []string `json:"clientURLs"`
+	}
+	out := struct {
+		Header  header   `json:"header"`
+		Members []member `json:"members,omitempty"`
+	}{Header: header{types.ID(r.Header.ClusterId).String(), types.ID(r.Header.MemberId).String(), r.Header.RaftTerm}}
+	for _, m := range r.Members {
+		out.Members = append(out.Members, member{types.ID(m.ID).String(), m.Name, m.PeerURLs, m.ClientURLs})
+	}
+	t.json(out)
 }
 
 func (t *tool) memberAdd(c *cobra.Command, args []string, peers string, learner bool) {

@@ -15,21 +15,19 @@ import (
 // A server's API is here, behind gRPC and behind the clients that call it directly. The only member of its cluster writes to
 // its store at once. One of several has the cluster agree first.
 
-// agreed has the cluster agree on a request that was checked, if there is a cluster of several, and does it at once if not.
-func agreed[R any](ctx context.Context, srv *Server, atOnce func() (R, error), check func() error, request *pb.InternalRaftRequest) (res R, err error) {
-	rep := srv.replica.Load()
-	if rep == nil {
-		if res, err = atOnce(); !errors.Is(err, errReplicated) {
-			return res, err
-		}
-		srv.growing.Lock() // the cluster grows in this moment
-		rep = srv.replica.Load()
-		srv.growing.Unlock()
-	}
+// several is the server's replica, nil if it is the only member of its cluster.
+func (srv *Server) several() *replica { return srv.replica.Load() }
+
+// agreed has a cluster of several agree on a request that was checked.
+func agreed[R any](ctx context.Context, srv *Server, check error, request *pb.InternalRaftRequest) (res R, err error) {
 	if check != nil {
-		if err := check(); err != nil {
-			return res, err
-		}
+		return res, check
+	}
+	rep := srv.several()
+	if rep == nil { // the cluster grows in this moment
+		srv.growing.Lock()
+		rep = srv.several()
+		srv.growing.Unlock()
 	}
 	x, err := rep.request(ctx, request)
 	if err != nil {
@@ -41,7 +39,7 @@ func agreed[R any](ctx context.Context, srv *Server, atOnce func() (R, error), c
 
 // current waits until a read sees all that was agreed on before.
 func (srv *Server) current(ctx context.Context) error {
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		return rep.linearizable(ctx)
 	}
 	return nil
@@ -49,7 +47,7 @@ func (srv *Server) current(ctx context.Context) error {
 
 // Range reads keys.
 func (srv *Server) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	if srv.replica.Load() != nil && !r.Serializable {
+	if srv.several() != nil && !r.Serializable {
 		if err := checkRange(r); err != nil {
 			return nil, err
 		}
@@ -62,32 +60,41 @@ func (srv *Server) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResp
 
 // Put sets a key.
 func (srv *Server) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
-	return agreed(ctx, srv, func() (*pb.PutResponse, error) { return srv.store.Put(r) },
-		func() error {
-			if err := checkPut(r); err != nil {
-				return err
-			}
-			return srv.roomInCluster(ctx, r)
-		}, &pb.InternalRaftRequest{Put: r})
+	if srv.several() == nil {
+		if res, err := srv.store.Put(r); !errors.Is(err, errReplicated) {
+			return res, err
+		}
+	}
+	err := checkPut(r)
+	if err == nil {
+		err = srv.roomInCluster(ctx, r)
+	}
+	return agreed[*pb.PutResponse](ctx, srv, err, &pb.InternalRaftRequest{Put: r})
 }
 
 // DeleteRange deletes keys.
 func (srv *Server) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
-	return agreed(ctx, srv, func() (*pb.DeleteRangeResponse, error) { return srv.store.DeleteRange(r) },
-		func() error {
-			if len(r.Key) == 0 {
-				return rpctypes.ErrGRPCEmptyKey
-			}
-			return nil
-		}, &pb.InternalRaftRequest{DeleteRange: r})
+	if srv.several() == nil {
+		if res, err := srv.store.DeleteRange(r); !errors.Is(err, errReplicated) {
+			return res, err
+		}
+	}
+	var err error
+	if len(r.Key) == 0 {
+		err = rpctypes.ErrGRPCEmptyKey
+	}
+	return agreed[*pb.DeleteRangeResponse](ctx, srv, err, &pb.InternalRaftRequest{DeleteRange: r})
 }
 
 // Txn runs a transaction.
 func (srv *Server) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	if srv.replica.Load() != nil && !writes(r) {
-		if err := validTxn(r); err != nil {
-			return nil, err
+	if srv.several() == nil {
+		if res, err := srv.store.Txn(r); !errors.Is(err, errReplicated) {
+			return res, err
 		}
+	}
+	err := validTxn(r)
+	if err == nil && !writes(r) {
 		if !serializable(r) {
 			if err := srv.current(ctx); err != nil {
 				return nil, err
@@ -95,13 +102,10 @@ func (srv *Server) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 		}
 		return srv.store.Txn(r)
 	}
-	return agreed(ctx, srv, func() (*pb.TxnResponse, error) { return srv.store.Txn(r) },
-		func() error {
-			if err := validTxn(r); err != nil {
-				return err
-			}
-			return srv.roomInCluster(ctx, r)
-		}, &pb.InternalRaftRequest{Txn: r})
+	if err == nil {
+		err = srv.roomInCluster(ctx, r)
+	}
+	return agreed[*pb.TxnResponse](ctx, srv, err, &pb.InternalRaftRequest{Txn: r})
 }
 
 // serializable says whether every read of a transaction may be of the member's own state.
@@ -118,13 +122,16 @@ func serializable(r *pb.TxnRequest) bool {
 
 // Compact makes old revisions unreadable.
 func (srv *Server) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
-	return agreed(ctx, srv, func() (*pb.CompactionResponse, error) {
+	if srv.several() == nil {
 		res, err := srv.store.Compact(r)
 		if err == nil {
 			srv.compacted(r.Revision)
 		}
-		return res, err
-	}, nil, &pb.InternalRaftRequest{Compaction: r})
+		if !errors.Is(err, errReplicated) {
+			return res, err
+		}
+	}
+	return agreed[*pb.CompactionResponse](ctx, srv, nil, &pb.InternalRaftRequest{Compaction: r})
 }
 
 // compacted says that a compaction is done.
@@ -153,20 +160,17 @@ func (srv *Server) roomInCluster(ctx context.Context, r sized) error {
 
 // Alarm lists, raises or disarms alarms.
 func (srv *Server) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
-	s := srv.store
-	return agreed(ctx, srv, func() (*pb.AlarmResponse, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err := s.alone(); err != nil {
-			return nil, err
+	if srv.several() == nil {
+		if res, err := srv.store.alarmAlone(r); !errors.Is(err, errReplicated) {
+			return res, err
 		}
-		return s.alarm(r), nil
-	}, nil, &pb.InternalRaftRequest{Alarm: r})
+	}
+	return agreed[*pb.AlarmResponse](ctx, srv, nil, &pb.InternalRaftRequest{Alarm: r})
 }
 
 // leader is the leader's id, 0 if the member knows of none.
 func (srv *Server) leader() uint64 {
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		return rep.lead.Load()
 	}
 	return srv.store.Header().MemberId
@@ -174,7 +178,7 @@ func (srv *Server) leader() uint64 {
 
 // learner says whether the member has no vote.
 func (srv *Server) learner() bool {
-	rep := srv.replica.Load()
+	rep := srv.several()
 	if rep == nil {
 		return false
 	}
@@ -184,7 +188,7 @@ func (srv *Server) learner() bool {
 
 // members are the cluster's.
 func (srv *Server) members() []*pb.Member {
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		return protoMembers(rep.cl.Members())
 	}
 	srv.store.mu.RLock()
@@ -215,7 +219,7 @@ func (srv *Server) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (*pb.M
 	if err != nil {
 		return nil, rpctypes.ErrGRPCMemberBadURLs
 	}
-	rep, err := srv.several(r.PeerURLs)
+	rep, err := srv.grow(r.PeerURLs)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +237,7 @@ func (srv *Server) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (*pb.M
 
 // MemberRemove removes a member.
 func (srv *Server) MemberRemove(ctx context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
-	rep := srv.replica.Load()
+	rep := srv.several()
 	switch {
 	case rep == nil && r.ID != srv.store.Header().MemberId:
 		return nil, rpctypes.ErrGRPCMemberNotFound
@@ -249,7 +253,7 @@ func (srv *Server) MemberRemove(ctx context.Context, r *pb.MemberRemoveRequest) 
 
 // MemberUpdate changes a member's peer URLs.
 func (srv *Server) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequest) (*pb.MemberUpdateResponse, error) {
-	rep := srv.replica.Load()
+	rep := srv.several()
 	if rep == nil {
 		if err := srv.store.updateSelf(r); err != nil {
 			return nil, err
@@ -265,7 +269,7 @@ func (srv *Server) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequest) 
 
 // MemberPromote makes a learner a voter.
 func (srv *Server) MemberPromote(ctx context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
-	rep := srv.replica.Load()
+	rep := srv.several()
 	switch {
 	case rep == nil && r.ID != srv.store.Header().MemberId:
 		return nil, rpctypes.ErrGRPCMemberNotFound
@@ -284,7 +288,7 @@ func (srv *Server) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequest) (*pb
 	if srv.leader() != srv.store.Header().MemberId {
 		return nil, rpctypes.ErrGRPCNotLeader
 	}
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		if err := rep.moveLeader(ctx, types.ID(r.TargetID)); err != nil {
 			return nil, err
 		}
@@ -305,7 +309,7 @@ func (srv *Server) Status() *pb.StatusResponse {
 	if s.meta.ClusterVersion != clusterVersion {
 		res.StorageVersion = oldStorageVersion
 	}
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		res.Leader, res.RaftIndex = rep.lead.Load(), max(rep.committed.Load(), res.RaftAppliedIndex)
 		m := rep.cl.Member(rep.id())
 		res.IsLearner = m != nil && m.IsLearner

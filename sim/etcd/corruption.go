@@ -33,7 +33,7 @@ func (srv *Server) checkCorruption() error {
 	}
 	different := 0
 	for _, m := range srv.peersOf() {
-		x, err := srv.replica.Load().peerHash(m, h.HashRevision)
+		x, err := srv.several().peerHash(m, h.HashRevision)
 		own := []any{"local-member-id", id, "local-member-revision", h.HashRevision, "local-member-compact-revision", h.CompactRevision, "local-member-hash", h.Hash,
 			"remote-peer-id", m.ID.String(), "remote-peer-endpoints", m.PeerURLs}
 		switch {
@@ -62,7 +62,7 @@ func (srv *Server) checkCorruption() error {
 
 // peersOf are the members beside this one.
 func (srv *Server) peersOf() []*membership.Member {
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		return rep.others()
 	}
 	return nil

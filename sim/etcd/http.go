@@ -183,7 +183,7 @@ func (srv *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	s := srv.store
 	file, inUse := s.Size()
 	lead, learner, changes, committed := srv.leader(), srv.learner(), uint64(1), uint64(0)
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		changes, committed = rep.changes.Load(), rep.committed.Load()
 	}
 	s.mu.RLock()

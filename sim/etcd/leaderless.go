@@ -46,7 +46,7 @@ func (srv *Server) serveStream(s any, st grpc.ServerStream, info *grpc.StreamSer
 	if srv.learner() && info.FullMethod != "/etcdserverpb.Maintenance/Snapshot" {
 		return rpctypes.ErrGRPCNotSupportedForLearner
 	}
-	if srv.replica.Load() == nil || !wantsLeader(st.Context()) {
+	if srv.several() == nil || !wantsLeader(st.Context()) {
 		return h(s, st)
 	}
 	if srv.leader() == raft.None {
@@ -55,7 +55,7 @@ func (srv *Server) serveStream(s any, st grpc.ServerStream, info *grpc.StreamSer
 	ctx, cancel := context.WithCancel(st.Context())
 	x := &ledStream{ServerStream: st, ctx: &ledContext{Context: ctx}, cancel: cancel}
 	defer cancel()
-	defer srv.replica.Load().streams.add(x)()
+	defer srv.several().streams.add(x)()
 	return h(s, x)
 }
 

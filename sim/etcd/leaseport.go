@@ -19,29 +19,36 @@ import (
 
 // LeaseGrant makes a lease.
 func (srv *Server) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	if srv.several() == nil {
+		if res, err := srv.store.LeaseGrant(r); !errors.Is(err, errReplicated) {
+			return res, err
+		}
+	}
+	if r.TTL > maxLeaseTTL {
+		return nil, rpctypes.ErrGRPCLeaseTTLTooLarge
+	}
 	q := &pb.LeaseGrantRequest{ID: r.ID, TTL: r.TTL}
-	return agreed(ctx, srv, func() (*pb.LeaseGrantResponse, error) { return srv.store.LeaseGrant(r) },
-		func() error {
-			if r.TTL > maxLeaseTTL {
-				return rpctypes.ErrGRPCLeaseTTLTooLarge
-			}
-			if q.ID == 0 {
-				srv.store.mu.RLock()
-				q.ID = srv.store.newLeaseID()
-				srv.store.mu.RUnlock()
-			}
-			return srv.roomInCluster(ctx, r)
-		}, &pb.InternalRaftRequest{LeaseGrant: q})
+	if q.ID == 0 {
+		srv.store.mu.RLock()
+		q.ID = srv.store.newLeaseID()
+		srv.store.mu.RUnlock()
+	}
+	return agreed[*pb.LeaseGrantResponse](ctx, srv, srv.roomInCluster(ctx, r), &pb.InternalRaftRequest{LeaseGrant: q})
 }
 
 // LeaseRevoke ends a lease.
 func (srv *Server) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
-	return agreed(ctx, srv, func() (*pb.LeaseRevokeResponse, error) { return srv.store.LeaseRevoke(r) }, nil, &pb.InternalRaftRequest{LeaseRevoke: r})
+	if srv.several() == nil {
+		if res, err := srv.store.LeaseRevoke(r); !errors.Is(err, errReplicated) {
+			return res, err
+		}
+	}
+	return agreed[*pb.LeaseRevokeResponse](ctx, srv, nil, &pb.InternalRaftRequest{LeaseRevoke: r})
 }
 
 // LeaseKeepAlive starts a lease's time to live anew. The TTL of an unknown lease is 0.
 func (srv *Server) LeaseKeepAlive(ctx context.Context, r *pb.LeaseKeepAliveRequest) (*pb.LeaseKeepAliveResponse, error) {
-	rep := srv.replica.Load()
+	rep := srv.several()
 	if rep == nil {
 		return srv.store.LeaseKeepAlive(r), nil
 	}
@@ -61,9 +68,14 @@ func (srv *Server) LeaseKeepAlive(ctx context.Context, r *pb.LeaseKeepAliveReque
 	return res, err
 }
 
+// LeaseLeases lists the leases.
+func (srv *Server) LeaseLeases(context.Context, *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
+	return srv.store.LeaseLeases(), nil
+}
+
 // LeaseTimeToLive reports what is left of a lease; its TTL is -1 if there is no such lease.
 func (srv *Server) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
-	rep := srv.replica.Load()
+	rep := srv.several()
 	if rep == nil {
 		return srv.store.LeaseTimeToLive(r), nil
 	}
@@ -157,7 +169,7 @@ func (srv *Server) serveLeases(w http.ResponseWriter, q *http.Request) {
 		http.Error(w, "error reading body", http.StatusBadRequest)
 		return
 	}
-	if rep := srv.replica.Load(); rep != nil && !rep.waitApplied(rep.committed.Load(), time.Second) {
+	if rep := srv.several(); rep != nil && !rep.waitApplied(rep.committed.Load(), time.Second) {
 		http.Error(w, "waiting for node to catch up its applied index has timed out", http.StatusRequestTimeout)
 		return
 	}

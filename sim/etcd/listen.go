@@ -24,34 +24,19 @@ func serverTLS(p *kernel.Process, f tlsFiles, minV, maxV string) (*tls.Config, e
 	if f.Key == "" || f.Cert == "" {
 		return nil, fmt.Errorf("KeyFile and CertFile must both be present[key: %v, cert: %v]", f.Key, f.Cert)
 	}
-	load := func(cert, key string) (*tls.Certificate, error) {
-		c, err := p.ReadFile(cert)
-		if err != nil {
-			return nil, err
-		}
-		k, err := p.ReadFile(key)
-		if err != nil {
-			return nil, err
-		}
-		pair, err := tls.X509KeyPair(c, k)
-		if err != nil {
-			return nil, err
-		}
-		return &pair, nil
-	}
-	if _, err := load(f.Cert, f.Key); err != nil {
+	if _, err := keyPair(p, f.Cert, f.Key); err != nil {
 		return nil, err
 	}
 	if (f.ClientKey == "") != (f.ClientCert == "") {
 		return nil, fmt.Errorf("ClientKeyFile and ClientCertFile must both be present or both absent: key: %v, cert: %v]", f.ClientKey, f.ClientCert)
 	}
 	if f.ClientCert != "" {
-		if _, err := load(f.ClientCert, f.ClientKey); err != nil {
+		if _, err := keyPair(p, f.ClientCert, f.ClientKey); err != nil {
 			return nil, err
 		}
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}
-	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load(f.Cert, f.Key) }
+	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return keyPair(p, f.Cert, f.Key) }
 	if minV == "TLS1.3" {
 		cfg.MinVersion = tls.VersionTLS13
 	}
@@ -69,6 +54,23 @@ func serverTLS(p *kernel.Process, f tlsFiles, minV, maxV string) (*tls.Config, e
 		cfg.ClientCAs = pool
 	}
 	return cfg, nil
+}
+
+// keyPair reads a certificate and its key.
+func keyPair(p *kernel.Process, cert, key string) (*tls.Certificate, error) {
+	c, err := p.ReadFile(cert)
+	if err != nil {
+		return nil, err
+	}
+	k, err := p.ReadFile(key)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(c, k)
+	if err != nil {
+		return nil, err
+	}
+	return &pair, nil
 }
 
 // certPool reads a CA file as tlsutil.NewCertPool does.

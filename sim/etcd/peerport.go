@@ -68,7 +68,7 @@ func (srv *Server) servePeers(l net.Listener, cfg *tls.Config) *server {
 
 // serveRaft is rafthttp's handler, but that receives databases into the world.
 func (srv *Server) serveRaft(w http.ResponseWriter, q *http.Request) {
-	rep := srv.replica.Load()
+	rep := srv.several()
 	if rep == nil {
 		// The only member has no peers, and so knows nobody who could call.
 		w.Header().Set(clusterIDField, hexID(srv.store.Header().ClusterId))
@@ -99,7 +99,7 @@ func allowed(w http.ResponseWriter, q *http.Request, method string) bool {
 
 // clusterMembers are the members as they are told over the peer port.
 func (srv *Server) clusterMembers() []*membership.Member {
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		return rep.cl.Members()
 	}
 	var l []*membership.Member
@@ -125,7 +125,7 @@ func (srv *Server) servePromote(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set(clusterIDField, hexID(srv.store.Header().ClusterId))
 	text := strings.TrimPrefix(q.URL.Path, promotePath)
 	id, err := strconv.ParseUint(text, 10, 64)
-	rep := srv.replica.Load()
+	rep := srv.several()
 	if err != nil || rep == nil {
 		http.Error(w, fmt.Sprintf("member %s not found in cluster", text), http.StatusNotFound)
 		return

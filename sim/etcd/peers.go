@@ -38,16 +38,7 @@ func peerClientTLS(p *kernel.Process, f tlsFiles) (*tls.Config, error) {
 			cert, key = f.ClientCert, f.ClientKey
 		}
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			c, err := p.ReadFile(cert)
-			if err != nil {
-				return nil, err
-			}
-			k, err := p.ReadFile(key)
-			if err != nil {
-				return nil, err
-			}
-			pair, err := tls.X509KeyPair(c, k)
-			return &pair, err
+			return keyPair(p, cert, key)
 		}
 	}
 	if f.CA != "" {

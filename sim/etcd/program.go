@@ -384,6 +384,9 @@ func (g *program) bootstrap(initialized bool, members []Member) (*Store, int, er
 	case initialized && s.raft != nil:
 		g.restartSeveral(s)
 		return s, 0, nil
+	case initialized && len(s.Members()) > 1:
+		g.ss.drop(s)
+		return nil, 0, errors.New("ckadrill does not simulate a member of several whose database file was replaced yet")
 	case initialized && s.Header().MemberId != 0:
 		g.restart(s)
 		return s, 0, nil
@@ -550,7 +553,7 @@ func (g *program) serve(srv *Server) int {
 		srv.stop()
 	})
 	g.wait(startServer)
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		return g.serveSeveral(srv, rep)
 	}
 	if initialized {
@@ -819,7 +822,7 @@ func (g *program) shutDown(srv *Server, sig kernel.Signal) int {
 		log.warn(caller, "stopped "+kind+" grpc server due to error", "error", fmt.Sprintf("accept tcp %s: use of closed network connection", l.Addr()))
 	}
 	g.closeClients()
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		rep.handOver()
 		rep.end()
 	} else {

@@ -32,10 +32,10 @@ func (srv *Server) grpcServer() *grpc.Server {
 		}),
 		grpc.StreamInterceptor(srv.serveStream),
 	)
-	pb.RegisterKVServer(g, kvServer{srv})
+	pb.RegisterKVServer(g, srv)
 	pb.RegisterWatchServer(g, watchServer{srv})
 	pb.RegisterLeaseServer(g, leaseServer{srv})
-	pb.RegisterClusterServer(g, clusterServer{srv})
+	pb.RegisterClusterServer(g, srv)
 	pb.RegisterAuthServer(g, &authServer{srv: srv})
 	pb.RegisterMaintenanceServer(g, maintenanceServer{srv})
 	hs := health.NewServer()
@@ -44,45 +44,8 @@ func (srv *Server) grpcServer() *grpc.Server {
 	return g
 }
 
-type kvServer struct{ srv *Server }
-
-func (k kvServer) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	return k.srv.Range(ctx, r)
-}
-
-func (k kvServer) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
-	return k.srv.Put(ctx, r)
-}
-
-func (k kvServer) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
-	return k.srv.DeleteRange(ctx, r)
-}
-
-func (k kvServer) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	return k.srv.Txn(ctx, r)
-}
-
-func (k kvServer) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
-	return k.srv.Compact(ctx, r)
-}
-
-type leaseServer struct{ srv *Server }
-
-func (l leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
-	return l.srv.LeaseGrant(ctx, r)
-}
-
-func (l leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
-	return l.srv.LeaseRevoke(ctx, r)
-}
-
-func (l leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
-	return l.srv.LeaseTimeToLive(ctx, r)
-}
-
-func (l leaseServer) LeaseLeases(context.Context, *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
-	return l.srv.store.LeaseLeases(), nil
-}
+// leaseServer serves a stream where the server renews one lease.
+type leaseServer struct{ *Server }
 
 func (l leaseServer) LeaseKeepAlive(st pb.Lease_LeaseKeepAliveServer) error {
 	for {
@@ -93,7 +56,7 @@ func (l leaseServer) LeaseKeepAlive(st pb.Lease_LeaseKeepAliveServer) error {
 		if err != nil {
 			return err
 		}
-		res, err := l.srv.LeaseKeepAlive(st.Context(), r)
+		res, err := l.Server.LeaseKeepAlive(st.Context(), r)
 		if err != nil {
 			return err
 		}
@@ -278,28 +241,6 @@ func (s *watchStream) report(id int64, x *Watch, progress bool, ended chan int64
 	}
 }
 
-type clusterServer struct{ srv *Server }
-
-func (c clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
-	return c.srv.MemberList(ctx, r)
-}
-
-func (c clusterServer) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
-	return c.srv.MemberAdd(ctx, r)
-}
-
-func (c clusterServer) MemberRemove(ctx context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
-	return c.srv.MemberRemove(ctx, r)
-}
-
-func (c clusterServer) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequest) (*pb.MemberUpdateResponse, error) {
-	return c.srv.MemberUpdate(ctx, r)
-}
-
-func (c clusterServer) MemberPromote(ctx context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
-	return c.srv.MemberPromote(ctx, r)
-}
-
 // authServer refuses: authentication of users is off, and this store does not simulate turning it on.
 type authServer struct {
 	pb.UnimplementedAuthServer
@@ -343,6 +284,15 @@ func (s *Store) applied() uint64 {
 
 func (m maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
 	return m.srv.Alarm(ctx, r)
+}
+
+func (s *Store) alarmAlone(r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.alone(); err != nil {
+		return nil, err
+	}
+	return s.alarm(r), nil
 }
 
 // alarm lists, raises or disarms alarms. The lock is held.

@@ -79,7 +79,7 @@ func (srv *Server) commit() {
 
 // stop ends the service of the store: the file is written a last time, as etcd's log would have kept each write.
 func (srv *Server) stop() {
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		rep.stop()
 	}
 	srv.store.runLeases(false)

@@ -87,7 +87,7 @@ func (g *program) serveSeveral(srv *Server, rep *replica) int {
 func (g *program) leave(srv *Server, err error) int {
 	g.log.warn("etcdserver/server.go:860", "server error", "error", err)
 	g.log.warn("etcdserver/server.go:861", "data-dir used by this member must be removed")
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		rep.end()
 	}
 	return 0
@@ -155,12 +155,12 @@ func (r *replica) publish() {
 	log.warn("etcdserver/server.go:1803", "stopped publish because server is stopping", append(fields, "publish-timeout", r.timeout())...)
 }
 
-// several is the replica of a server that is about to be one of several. The only member of a cluster has none: its log begins
+// grow is the replica of a server that is about to be one of several. The only member of a cluster has none: its log begins
 // here, at the index that it has told so far, and it goes on leading in its term.
-func (srv *Server) several(peerURLs []string) (*replica, error) {
+func (srv *Server) grow(peerURLs []string) (*replica, error) {
 	srv.growing.Lock()
 	defer srv.growing.Unlock()
-	if rep := srv.replica.Load(); rep != nil {
+	if rep := srv.several(); rep != nil {
 		return rep, nil
 	}
 	if _, err := peerRoundTripper(srv.p, srv.c, 0); err != nil {
@@ -200,7 +200,7 @@ func (srv *Server) several(peerURLs []string) (*replica, error) {
 // expired has the cluster revoke a lease that has expired.
 func (srv *Server) expired(lease int64) {
 	srv.p.Go(func() {
-		rep := srv.replica.Load()
+		rep := srv.several()
 		if rep == nil {
 			return
 		}

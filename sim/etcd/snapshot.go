@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"ckadrill/sim/kernel"
 )
@@ -229,5 +230,21 @@ func (ss *Stores) Restore(d *Database, o RestoreOptions) (*Store, error) {
 		}
 	}
 	s.found(self, o.Members)
+	if len(o.Members) > 1 {
+		s.foundSeveral()
+	}
 	return s, nil
+}
+
+// foundSeveral gives a member of a new cluster of several the log that "etcdutl snapshot restore" writes: that the members were
+// added is all that has been agreed on.
+func (s *Store) foundSeveral() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var conf raftpb.ConfState
+	for _, m := range s.meta.Members {
+		conf.Voters = append(conf.Voters, m.ID)
+	}
+	n := uint64(len(conf.Voters))
+	s.raft = newReplication(n, 1, conf, raftpb.HardState{Term: 1, Vote: conf.Voters[0], Commit: n})
 }
