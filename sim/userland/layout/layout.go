@@ -43,11 +43,13 @@ var debianLacks = words("kill ps rev uptime")
 
 // ubuntuBin and ubuntuSbin are what an Ubuntu server has beside them.
 var (
-	ubuntuBin = words(`apt apt-cache apt-get apt-mark add-apt-repository bzip2 column crontab curl dig dpkg ed emacs fallocate file free fuser git host hostnamectl htop
-		ip journalctl jq killall less loginctl lsof man nano nc netstat nslookup nsenter openssl passwd pgrep ping pidof pkill python3 scp screen sftp snap
-		socat ss ssh ssh-keygen strace strings sudo sudoedit systemctl timedatectl tmux top traceroute tree unshare vim vmstat w watch wget xxd hexdump xz yq zip unzip patch lsb_release systemd-analyze networkctl resolvectl`)
-	ubuntuSbin = words(`insmod depmod adduser chroot fdisk groupadd halt ip iptables iptables-save ip6tables ipvsadm losetup lsmod mkfs.ext4 mkswap modinfo modprobe nft poweroff reboot rmmod shutdown sshd
-		swapoff swapon sysctl tcpdump ufw useradd userdel usermod visudo`)
+	ubuntuBin = words(`apt apt-cache apt-get apt-mark add-apt-repository bc busctl bzip2 chage chattr column crontab curl dig dpkg dpkg-deb dpkg-query ed emacs fallocate file free fuser git gpg gpgv
+		host hostnamectl htop ip journalctl jq killall last less localectl loginctl lsattr lsblk lscpu lsns lsof lspci man mountpoint nano nc netstat networkctl nslookup nsenter openssl passwd pgrep ping
+		pidof pkill prlimit python3 resolvectl rsync scp screen sftp snap socat ss ssh ssh-keygen strace strings sudo sudoedit systemctl systemd-analyze systemd-cgls systemd-cgtop systemd-run taskset
+		timedatectl tmux top traceroute tree udevadm unshare update-alternatives vim vmstat w watch wget xxd hexdump xz yq zip unzip patch lsb_release`)
+	ubuntuSbin = words(`aa-status adduser apparmor_parser blkid blockdev bridge chroot conntrack depmod ebtables ethtool fdisk groupadd groupdel halt insmod ip ip6tables ip6tables-restore ip6tables-save
+		iptables iptables-restore iptables-save ipvsadm losetup lsmod mkfs.ext4 mkswap modinfo modprobe netplan nft parted poweroff reboot resize2fs rmmod shutdown sshd swapoff swapon sysctl tc tcpdump
+		ufw useradd userdel usermod visudo`)
 	setuid = words("/usr/bin/sudo /usr/bin/su /usr/bin/mount /usr/bin/umount /usr/bin/passwd")
 )
 
