@@ -108,3 +108,18 @@ type Watch interface {
 	Events() <-chan FileEvent
 	Close() error
 }
+
+// Inodes is how many inodes a file system of so many bytes has: mkfs.ext4 makes one for each 16 KiB.
+func Inodes(bytes int64) int64 { return bytes >> 14 }
+
+// DiskUsage is the room that a file takes on an ext4 disk in bytes: whole blocks of 4 KiB, and none for a symbolic link, whose
+// target lies in its inode.
+func DiskUsage(mode fs.FileMode, size int64) int64 {
+	switch {
+	case mode.IsDir():
+		return 4096
+	case mode.IsRegular():
+		return (size + 4095) &^ 4095
+	}
+	return 0
+}

@@ -136,7 +136,7 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 		return err
 	}
 	serviceLister, servicesSynced := n.watchServices()
-	ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(n.name)}
+	ref := n.ref()
 	ready := config.NewSourcesReady(n.sources.SeenAllSources)
 	files := machineFiles{p, n.root}
 	utils, subs := hostUtils{p, n.root}, subPaths{p, n.root}

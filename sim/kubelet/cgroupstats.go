@@ -28,7 +28,6 @@ func (h hardware) ContainerInfoV2(name string, _ cadvisorapiv2.RequestOptions) (
 	s := &cadvisorapiv2.ContainerStats{
 		Timestamp: now,
 		Cpu:       &cadvisorapi.CpuStats{Usage: cadvisorapi.CpuUsage{Total: u.cpu}},
-		CpuInst:   &cadvisorapiv2.CpuInstStats{Usage: cadvisorapiv2.CpuInstUsage{Total: u.rate}},
 		Memory:    &cadvisorapi.MemoryStats{Usage: u.memory, WorkingSet: u.memory, RSS: u.memory},
 		Processes: &cadvisorapi.ProcessStats{ProcessCount: u.processes},
 	}
@@ -49,11 +48,11 @@ func (hardware) GetRequestedContainersInfo(string, cadvisorapiv2.RequestOptions)
 	return nil, fmt.Errorf("ckadrill does not simulate cAdvisor's own container statistics")
 }
 
-// cgroupUsage is what a cgroup uses: processor time in nanoseconds and nanocores, memory in bytes.
-type cgroupUsage struct{ cpu, rate, memory, processes uint64 }
+// cgroupUsage is what a cgroup uses: processor time in nanoseconds, memory in bytes.
+type cgroupUsage struct{ cpu, memory, processes uint64 }
 
-// idleNanocores is what an idle machine uses beside the processes that say what they use.
-const idleNanocores = 20_000_000
+// kernelNanocores is what an idle machine uses beside the processes that say what they use.
+const kernelNanocores = 20_000_000
 
 // podsCgroup says whether this is the cgroup that holds all Pods, see [containerManager.GetPodCgroupRoot].
 func podsCgroup(name string) bool { return name == "/kubepods" || name == "/kubepods.slice" }
@@ -81,8 +80,7 @@ func (h hardware) cgroup(name string) (cgroupUsage, error) {
 		}
 	}
 	if name == rootCgroup {
-		u.rate = idleNanocores
-		u.cpu += uint64(time.Since(h.bootTime()).Seconds() * idleNanocores)
+		u.cpu += uint64(time.Since(h.bootTime()).Seconds() * kernelNanocores)
 		if available := h.meminfo("MemAvailable:"); available > 0 {
 			u.memory = h.memory() - available
 		}

@@ -90,7 +90,7 @@ func (h hardware) GetDirFsInfo(path string) (cadvisorapiv2.FsInfo, error) {
 	if err != nil {
 		return cadvisorapiv2.FsInfo{}, err
 	}
-	inodes, inodesFree := uint64(size>>14), uint64(free>>14) // mkfs.ext4 makes one inode for each 16 KiB
+	inodes, inodesFree := uint64(kernel.Inodes(size)), uint64(kernel.Inodes(free))
 	return cadvisorapiv2.FsInfo{Timestamp: time.Now(), Device: "/dev/vda1", Mountpoint: "/", Capacity: uint64(size),
 		Available: uint64(free), Usage: uint64(size - free), Inodes: &inodes, InodesFree: &inodesFree}, nil
 }

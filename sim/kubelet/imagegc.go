@@ -44,14 +44,14 @@ func (n *node) collectImages() {
 		return
 	}
 	failed, began := false, time.Now()
-	n.forever(func() {
+	n.collect(func() {
 		err := n.images.GarbageCollect(n.p.Context(), began)
 		switch {
 		case err == nil || !n.p.Alive():
 			failed = false
 		case failed:
 			logAt(n.p, "kubelet.go", 1652).Error(err, "Image garbage collection failed multiple times in a row")
-			n.recorder.Event(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(n.name)}, v1.EventTypeWarning, events.ImageGCFailed, err.Error())
+			n.recorder.Event(n.ref(), v1.EventTypeWarning, events.ImageGCFailed, err.Error())
 		default:
 			failed = true
 			logAt(n.p, "kubelet.go", 1656).Error(err, "Image garbage collection failed once. Stats initialization may not have completed yet")

@@ -96,7 +96,7 @@ func (s nodeStats) withFiles(l []statsapi.PodStats, err error) ([]statsapi.PodSt
 			all.add(u)
 		}
 		if i, err := s.p.Files.Stat(path.Join(s.pods, p.PodRef.UID, "etc-hosts")); err == nil {
-			all.add(diskUsage{blocks(i.Size()), 1})
+			all.add(diskUsage{kernel.DiskUsage(i.Mode(), i.Size()), 1})
 		}
 		if e := p.EphemeralStorage; e != nil && e.UsedBytes != nil {
 			used := *e.UsedBytes + uint64(all.bytes)
@@ -111,9 +111,6 @@ type diskUsage struct{ bytes, inodes int64 }
 
 func (u *diskUsage) add(v diskUsage) { u.bytes, u.inodes = u.bytes+v.bytes, u.inodes+v.inodes }
 
-// blocks is the room that a file takes on a disk, whose blocks have 4 KiB.
-func blocks(size int64) int64 { return (size + 4095) &^ 4095 }
-
 // filesIn measures the files of a directory, not those below it.
 func (s nodeStats) filesIn(dir string) diskUsage {
 	var u diskUsage
@@ -123,7 +120,7 @@ func (s nodeStats) filesIn(dir string) diskUsage {
 	}
 	for _, e := range entries {
 		if i, err := e.Info(); err == nil && i.Mode().IsRegular() {
-			u.add(diskUsage{blocks(i.Size()), 1})
+			u.add(diskUsage{kernel.DiskUsage(i.Mode(), i.Size()), 1})
 		}
 	}
 	return u

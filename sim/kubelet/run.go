@@ -90,7 +90,7 @@ func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, sea
 	n.kl.BirthCry()
 	n.collectGarbage()
 	if err := n.directories(); err != nil {
-		n.recorder.Eventf(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(n.name)}, v1.EventTypeWarning, events.KubeletSetupFailed, "%s", err.Error())
+		n.recorder.Event(n.ref(), v1.EventTypeWarning, events.KubeletSetupFailed, err.Error())
 		logAt(p, "kubelet.go", 1745).Error(err, "Failed to initialize internal modules")
 		return finished(1)
 	}
@@ -201,18 +201,29 @@ func (n *node) settle(ctx context.Context) {
 // collectGarbage removes dead containers once a minute, and images that nobody needs (StartGarbageCollection).
 func (n *node) collectGarbage() {
 	gc := getField(n.kl, "containerGC").(kubecontainer.GC)
-	first := n.p.Resumed()
-	n.forever(func() {
-		if first { // the last round before the thaw was less than a period ago
-			first = false
-			return
-		}
+	n.collect(func() {
 		if err := gc.GarbageCollect(n.p.Context()); err != nil && n.p.Alive() {
 			logAt(n.p, "kubelet.go", 1594).Error(err, "Container garbage collection failed")
-			n.recorder.Eventf(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(n.name)}, v1.EventTypeWarning, events.ContainerGCFailed, "%s", err.Error())
+			n.recorder.Event(n.ref(), v1.EventTypeWarning, events.ContainerGCFailed, err.Error())
 		}
 	}, containerGCPeriod)
 	n.collectImages()
+}
+
+// collect runs a collection every period. A resumed kubelet's last one was less than a period before the thaw.
+func (n *node) collect(f func(), period time.Duration) {
+	first := n.p.Resumed()
+	n.forever(func() {
+		if !first {
+			f()
+		}
+		first = false
+	}, period)
+}
+
+// ref is what events about the node are of.
+func (n *node) ref() *v1.ObjectReference {
+	return &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(n.name)}
 }
 
 // directories is upstream's setupDataDirs on the machine.

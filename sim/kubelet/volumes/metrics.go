@@ -45,7 +45,7 @@ func (m *mounter) GetMetrics() (*volume.Metrics, error) {
 	quantity := func(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
 	r.Used, r.InodesUsed = quantity(bytes), quantity(inodes)
 	r.Capacity, r.Available = quantity(size), quantity(free)
-	r.Inodes, r.InodesFree = quantity(size>>14), quantity(free>>14)
+	r.Inodes, r.InodesFree = quantity(kernel.Inodes(size)), quantity(kernel.Inodes(free))
 	return r, nil
 }
 
@@ -65,12 +65,7 @@ func diskUsage(files kernel.Files, dir string) (bytes, inodes int64, err error) 
 			seen[s.Inode] = true
 		}
 		inodes++
-		switch {
-		case i.IsDir():
-			bytes += 4096
-		case i.Mode()&fs.ModeSymlink == 0:
-			bytes += (i.Size() + 4095) &^ 4095
-		}
+		bytes += kernel.DiskUsage(i.Mode(), i.Size())
 		if !i.IsDir() {
 			return nil
 		}

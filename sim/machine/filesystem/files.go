@@ -125,7 +125,7 @@ func (f *files) create(p *place, mode fs.FileMode) (*inode, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.tree.quota.takeInode(); err != nil {
+	if err := d.tree.quota.takeInode(mode); err != nil {
 		return nil, err
 	}
 	gid := f.c.GID

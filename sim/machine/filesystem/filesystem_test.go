@@ -364,7 +364,7 @@ func TestAgainstAModel(t *testing.T) {
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: %d bytes, want %d, %v", n, len(got), len(want), err)
 			}
-			total += int64(len(want)) + inodeCost
+			total += kernel.DiskUsage(0, int64(len(want)))
 		}
 		sort.Strings(names)
 		l, _ := f.ReadDir("/")
@@ -399,7 +399,7 @@ func TestSpaceIsTheSameAfterAThaw(t *testing.T) {
 
 func TestInodesRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tree := NewTree(kernel.NewWorld(1), "disk", 64*bytesPerInode)
+		tree := NewTree(kernel.NewWorld(1), "disk", 64<<14)
 		v, err := NewView([]Mount{{Target: "/", Tree: tree}})
 		if err != nil {
 			t.Fatal(err)
@@ -425,13 +425,12 @@ func TestCopyUpTakesSpace(t *testing.T) {
 		must(t, err)
 		c := v.Files(kernel.Root)
 		must(t, c.Chmod("/big", 0o600))
-		if q.Used() < 10_000 {
-			t.Errorf("a file that was copied up takes %d bytes", q.Used())
+		if q.Used() != 12<<10 {
+			t.Errorf("a file of 10,000 bytes that was copied up takes %d bytes", q.Used())
 		}
-		before := q.Used()
 		must(t, c.Remove("/big"))
-		if q.Used() > before-10_000 || q.Used() < 0 {
-			t.Errorf("%d bytes became %d", before, q.Used())
+		if q.Used() != 4<<10 {
+			t.Errorf("the directory without the file takes %d bytes", q.Used())
 		}
 	})
 }

@@ -77,7 +77,7 @@ func (t *Tree) Thaw(parts kernel.Parts, prefix string) error {
 	}
 	for _, i := range t.inodes {
 		if i != nil {
-			t.quota.giveInode(i.size)
+			t.quota.giveInode(i)
 		}
 	}
 	t.inodes = map[uint64]*inode{}
@@ -114,7 +114,7 @@ func (t *Tree) Thaw(parts kernel.Parts, prefix string) error {
 			i.chunks[k].data = i.chunks[k].data[:len(i.chunks[k].data):len(i.chunks[k].data)]
 		}
 		t.inodes[id] = i
-		t.quota.forceInode(i.size)
+		t.quota.forceInode(i)
 	}
 	return nil
 }

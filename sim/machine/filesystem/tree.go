@@ -17,9 +17,6 @@ var mu sync.RWMutex
 // rootInode is the number of every tree's root directory, as ext4's.
 const rootInode = 2
 
-// inodeCost is what an inode counts against a size limit beside its content.
-const inodeCost = 256
-
 // chunkSize is the piece in which content is frozen: an appended line does not cost the whole file.
 const chunkSize = 64 << 10
 
@@ -29,9 +26,6 @@ type Quota struct {
 	used   atomic.Int64
 	inodes atomic.Int64
 }
-
-// bytesPerInode is mke2fs's default: a device has an inode for each 16 KiB.
-const bytesPerInode = 16 << 10
 
 // NewQuota makes a space of limit bytes; 0 is no limit.
 func NewQuota(limit int64) *Quota { return &Quota{limit: limit} }
@@ -43,14 +37,14 @@ func (q *Quota) Limit() int64 { return q.limit }
 func (q *Quota) Used() int64 { return q.used.Load() }
 
 // Inodes is how many inodes the space has, 0 for no limit, and how many are taken.
-func (q *Quota) Inodes() (limit, used int64) { return q.limit / bytesPerInode, q.inodes.Load() }
+func (q *Quota) Inodes() (limit, used int64) { return kernel.Inodes(q.limit), q.inodes.Load() }
 
-// takeInode takes the room of a new inode.
-func (q *Quota) takeInode() error {
+// takeInode takes the room of a new inode without content.
+func (q *Quota) takeInode(mode fs.FileMode) error {
 	if limit, used := q.Inodes(); q.limit > 0 && used >= limit {
 		return syscall.ENOSPC
 	}
-	if err := q.take(inodeCost); err != nil {
+	if err := q.take(kernel.DiskUsage(mode, 0)); err != nil {
 		return err
 	}
 	q.inodes.Add(1)
@@ -58,14 +52,14 @@ func (q *Quota) takeInode() error {
 }
 
 // forceInode counts an inode that is there already.
-func (q *Quota) forceInode(size int64) {
-	q.used.Add(size + inodeCost)
+func (q *Quota) forceInode(i *inode) {
+	q.used.Add(kernel.DiskUsage(i.mode, i.size))
 	q.inodes.Add(1)
 }
 
 // giveInode gives an inode and its content back.
-func (q *Quota) giveInode(size int64) {
-	q.used.Add(-(size + inodeCost))
+func (q *Quota) giveInode(i *inode) {
+	q.used.Add(-kernel.DiskUsage(i.mode, i.size))
 	q.inodes.Add(-1)
 }
 
@@ -74,6 +68,11 @@ func (q *Quota) SetLimit(limit int64) {
 	mu.Lock()
 	defer mu.Unlock()
 	q.limit = limit
+}
+
+// resize takes or gives the room between two sizes of a file.
+func (q *Quota) resize(i *inode, size int64) error {
+	return q.take(kernel.DiskUsage(i.mode, size) - kernel.DiskUsage(i.mode, i.size))
 }
 
 func (q *Quota) take(n int64) error {
@@ -144,7 +143,7 @@ func NewTreeOn(w *kernel.World, device string, q *Quota) *Tree {
 	defer mu.Unlock()
 	root := t.newInode(fs.ModeDir|0o755, 0, 0)
 	root.nlink = 2
-	q.forceInode(0)
+	q.forceInode(root)
 	return t
 }
 
@@ -233,7 +232,7 @@ func (t *Tree) edit(id uint64) *inode {
 		}
 	}
 	t.inodes[id] = &c
-	t.quota.forceInode(c.size) // copied up as a whole
+	t.quota.forceInode(&c) // copied up as a whole
 	return &c
 }
 
@@ -242,7 +241,7 @@ func (t *Tree) drop(i *inode) {
 	if i.nlink > 0 || i.open > 0 {
 		return
 	}
-	t.quota.giveInode(i.size)
+	t.quota.giveInode(i)
 	i.release()
 	if t.base != nil && t.base.get(i.id) != nil {
 		t.inodes[i.id] = nil
@@ -282,10 +281,10 @@ func (t *Tree) writeAt(i *inode, b []byte, off int64) (int, error) {
 	}
 	before := i.size
 	if end > i.size {
-		if err := t.quota.take(end - i.size); err != nil {
+		if err := t.quota.resize(i, end); err != nil {
 			// as much as fits is written, as a real file system does
 			room := t.quota.limit - t.quota.used.Load()
-			keep := max(0, min(int64(len(b)), i.size+room-off))
+			keep := max(0, min(int64(len(b)), kernel.DiskUsage(i.mode, i.size)+room-off))
 			if keep == 0 || keep == int64(len(b)) {
 				return 0, err
 			}
@@ -309,7 +308,7 @@ func (t *Tree) writeAt(i *inode, b []byte, off int64) (int, error) {
 		}
 		if err := i.hold(int64(max(0, in+m-len(c.data)))); err != nil {
 			if reached := max(before, off+int64(n)); reached < i.size {
-				t.quota.take(reached - i.size)
+				t.quota.resize(i, reached)
 				i.size = reached
 			}
 			return n, err
@@ -330,7 +329,7 @@ func (t *Tree) writeAt(i *inode, b []byte, off int64) (int, error) {
 }
 
 func (t *Tree) truncate(i *inode, size int64) error {
-	if err := t.quota.take(size - i.size); err != nil {
+	if err := t.quota.resize(i, size); err != nil {
 		return err
 	}
 	if size < i.size {

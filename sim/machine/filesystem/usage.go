@@ -1,5 +1,7 @@
 package filesystem
 
+import "ckadrill/sim/kernel"
+
 // Own is what the tree holds itself, beside its base: bytes of content and number of inodes. It is what df and a container
 // runtime call the use of a writable layer.
 func (t *Tree) Own() (bytes, inodes uint64) {
@@ -7,7 +9,7 @@ func (t *Tree) Own() (bytes, inodes uint64) {
 	defer mu.RUnlock()
 	for _, i := range t.inodes {
 		if i != nil {
-			bytes += uint64(i.size)
+			bytes += uint64(kernel.DiskUsage(i.mode, i.size))
 			inodes++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/libc"
 )
 
@@ -124,8 +125,8 @@ func df(c *libc.Prog) int {
 		}
 		row := []string{m.source, amount(size), amount(used), amount(free), percent, m.target}
 		if inodes {
-			// ext4 gives one inode to 16 KiB; the simulated tree does not run out of them.
-			n := size >> 14
+			// The simulated tree does not run out of them.
+			n := kernel.Inodes(size)
 			row = []string{m.source, strconv.FormatInt(n, 10), "0", strconv.FormatInt(n, 10), "0%", m.target}
 		}
 		if showType {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/libc"
 )
@@ -219,7 +220,7 @@ func statSystem(c *libc.Prog, name, format string) {
 	}
 	if format == "" {
 		c.Put("  File: \"%s\"\n    ID: %x Namelen: 255     Type: %s\nBlock size: 4096       Fundamental block size: 4096\nBlocks: Total: %-10d Free: %-10d Available: %d\nInodes: Total: %-10d Free: %d\n",
-			name, fnv.New64a().Sum64(), kind, size>>12, free>>12, free>>12, size>>14, size>>14)
+			name, fnv.New64a().Sum64(), kind, size>>12, free>>12, free>>12, kernel.Inodes(size), kernel.Inodes(size))
 		return
 	}
 	r := strings.NewReplacer("%T", kind, "%n", name, "%s", "4096", "%S", "4096", "%b", strconv.FormatInt(size>>12, 10), "%f", strconv.FormatInt(free>>12, 10), "%a", strconv.FormatInt(free>>12, 10), "%%", "%")

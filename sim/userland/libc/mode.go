@@ -82,16 +82,8 @@ func ModeString(m fs.FileMode) string {
 	return string(b)
 }
 
-// Blocks is how much disk a file takes, in blocks of 1 KiB, as ext4 gives it out in blocks of 4.
-func Blocks(i fs.FileInfo) int64 {
-	switch {
-	case i.IsDir():
-		return 4
-	case i.Mode().IsRegular():
-		return (i.Size() + 4095) / 4096 * 4
-	}
-	return 0
-}
+// Blocks is how much disk a file takes, in blocks of 1 KiB.
+func Blocks(i fs.FileInfo) int64 { return kernel.DiskUsage(i.Mode(), i.Size()) >> 10 }
 
 // HumanSize is a size as ls -h and df -h show it, rounded up: 512, 1.5K, 12M. base is 1024 or 1000.
 func HumanSize(n, base int64) string {
