@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/machine/systemd"
 	"ckadrill/sim/wire"
 )
 
@@ -93,5 +94,5 @@ func (c *Cluster) RestartUnit(name, unit string) error {
 	if err != nil {
 		return err
 	}
-	return m.Systemd().Restart(unit)
+	return m.Systemd().Restart(systemd.Canonical(unit))
 }

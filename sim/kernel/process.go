@@ -379,6 +379,10 @@ func (p *Process) Exec(s Spec) {
 		return
 	}
 	p.Argv, p.Files, p.Stdin, p.Stdout, p.Stderr = s.Argv, s.Files, s.Stdin, stream{p, s.Stdout}, stream{p, s.Stderr}
+	if s.Log == nil {
+		s.Log = s.Stderr
+	}
+	p.Log = stream{p, s.Log}
 	p.env, p.dir = append([]string(nil), s.Env...), s.Dir
 	if len(s.Argv) > 0 {
 		p.name = path.Base(s.Argv[0])

@@ -124,6 +124,23 @@ func TestLogLinesFindTheirProcess(t *testing.T) {
 	})
 }
 
+// A shell that replaces itself by a program gives it its redirected streams, and the lines of its log go there.
+func TestExecTakesTheLogWithIt(t *testing.T) {
+	inWorld(t, func(w *World) {
+		var terminal, file bytes.Buffer
+		p := w.NewHost("h").Processes.Start(Spec{Argv: []string{"sh"}, Stderr: &terminal}, func(p *Process) int {
+			p.Exec(Spec{Argv: []string{"kubelet"}, Stderr: &file})
+			klog.Info("started")
+			return 0
+		})
+		p.Wait()
+		synctest.Wait()
+		if terminal.Len() != 0 || !strings.Contains(file.String(), "started") {
+			t.Errorf("the terminal got %q, the file %q", terminal.String(), file.String())
+		}
+	})
+}
+
 func TestTimerLinesAreRoutedBySourceFile(t *testing.T) {
 	inWorld(t, func(w *World) {
 		var own bytes.Buffer
