@@ -3,6 +3,7 @@ package kubeadm
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
@@ -16,7 +17,8 @@ import (
 	"ckadrill/sim/network/apiclient"
 )
 
-// loadKubeconfig reads a kubeconfig of the process's machine. Files that it names are read too, as data.
+// loadKubeconfig reads a kubeconfig of the process's machine. Files that it names are read too, as data. Credentials that a
+// program must be asked for are refused.
 func loadKubeconfig(p *kernel.Process, name string) (*clientcmdapi.Config, error) {
 	b, err := p.ReadFile(name)
 	if err != nil {
@@ -48,6 +50,22 @@ func loadKubeconfig(p *kernel.Process, name string) (*clientcmdapi.Config, error
 		}
 		if err := inline(&u.ClientKey, &u.ClientKeyData); err != nil {
 			return nil, err
+		}
+		var token []byte
+		if err := inline(&u.TokenFile, &token); err != nil {
+			return nil, err
+		}
+		if len(token) > 0 {
+			u.Token = strings.TrimSpace(string(token))
+		}
+	}
+	if ctx := cfg.Contexts[cfg.CurrentContext]; ctx != nil {
+		switch u := cfg.AuthInfos[ctx.AuthInfo]; {
+		case u == nil:
+		case u.Exec != nil:
+			return nil, notSimulated("ckadrill does not simulate credential plugins of a kubeconfig yet")
+		case u.AuthProvider != nil:
+			return nil, notSimulated("ckadrill does not simulate auth providers of a kubeconfig yet")
 		}
 	}
 	return cfg, nil

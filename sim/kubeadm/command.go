@@ -29,8 +29,12 @@ type command struct {
 	// d stands for the machine's root, own for files that are not the machine's.
 	d, own privateDir
 	// mirrored are the files of the machine that have been copied to d, and the directories (nil) that exist there.
-	mirrored  map[string][]byte
-	verbosity int
+	mirrored map[string][]byte
+	// unreadable are the files and directories of the machine that were asked for and may not be read.
+	unreadable []string
+	verbosity  int
+	// given are the names by which copies were asked for, where they were not absolute, by the copies' own.
+	given map[string]string
 	// unknownFlag is a flag that was given and that only other programs of this host process have.
 	unknownFlag string
 }
@@ -49,6 +53,7 @@ var simulated = map[string]func(*command, *cobra.Command) error{
 	"kubeadm certs certificate-key":         nil,
 	"kubeadm certs check-expiration":        (*command).useCertificates,
 	"kubeadm certs renew":                   nil,
+	"kubeadm certs generate-csr":            (*command).useOwnCertificates,
 	"kubeadm config":                        nil,
 	"kubeadm config print":                  nil,
 	"kubeadm config print init-defaults":    nil,
@@ -56,13 +61,14 @@ var simulated = map[string]func(*command, *cobra.Command) error{
 	"kubeadm config print reset-defaults":   nil,
 	"kubeadm config print upgrade-defaults": nil,
 	"kubeadm config images":                 nil,
-	"kubeadm config images list":            (*command).useConfigFile,
+	"kubeadm config images list":            (*command).useImages,
 	"kubeadm config validate":               (*command).useConfigFile,
 	"kubeadm init phase":                    nil,
 	"kubeadm join phase":                    nil,
 	"kubeadm reset phase":                   nil,
 	"kubeadm upgrade":                       nil,
 	"kubeadm kubeconfig":                    nil,
+	"kubeadm kubeconfig user":               (*command).useOwnCertificates,
 }
 
 // inPlace are the commands that are run by functions of ours, since upstream's ask the host too much.
@@ -71,8 +77,10 @@ var inPlace = map[string]func(c *command, cmd *cobra.Command, args []string) err
 		fmt.Println(newToken(c.p.World()))
 		return nil
 	},
-	"kubeadm upgrade plan": (*command).upgradePlan,
-	"kubeadm upgrade diff": (*command).upgradeDiff,
+	"kubeadm config migrate":     (*command).migrateConfiguration,
+	"kubeadm config images pull": (*command).pullControlPlaneImages,
+	"kubeadm upgrade plan":       (*command).upgradePlan,
+	"kubeadm upgrade diff":       (*command).upgradeDiff,
 }
 
 func (c *command) run() int {
@@ -128,10 +136,13 @@ func (c *command) run() int {
 
 // strip takes the private names out of what upstream prints.
 func (c *command) strip(b []byte) []byte {
+	for private, name := range c.given {
+		b = bytes.ReplaceAll(b, []byte(private), []byte(name))
+	}
 	for _, dir := range []string{connectableDir, configDir} {
 		b = bytes.ReplaceAll(b, []byte(c.own.path(dir)), nil)
 	}
-	return c.d.strip(b)
+	return c.denials(c.d.strip(b))
 }
 
 type notSimulated string
@@ -168,6 +179,12 @@ func getRenewSubCommands(out io.Writer, kdir string) []*cobra.Command
 // tree is upstream's command tree for this run.
 func (c *command) tree() *cobra.Command {
 	root := kubeadmcmd.NewKubeadmCommand(c.p.Stdin, os.Stdout, c.p.Stderr)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { // upstream's changes the root of the whole host process
+		if f := root.PersistentFlags().Lookup("rootfs"); f != nil && f.Changed {
+			return notSimulated("ckadrill does not simulate kubeadm --rootfs yet")
+		}
+		return nil
+	}
 	root.SetErr(c.p.Stderr)
 	root.SetIn(c.p.Stdin)
 	// The klog flags of kubeadm's main function.
@@ -241,24 +258,9 @@ func (c *command) guard(cmd *cobra.Command) {
 				return err
 			}
 		}
-		if err := run(cmd, args); err != nil {
-			return err
-		}
-		return c.export()
+		err := run(cmd, args)
+		return errors.Join(err, c.export())
 	}
-}
-
-// useConfigFile lets --config name a copy.
-func (c *command) useConfigFile(cmd *cobra.Command) error {
-	f := cmd.Flags().Lookup("config")
-	if f == nil || f.Value.String() == "" {
-		return nil
-	}
-	name, err := c.mirror(f.Value.String())
-	if err != nil {
-		return err
-	}
-	return f.Value.Set(name)
 }
 
 // foreignFlag is a flag that kubeadm does not have.

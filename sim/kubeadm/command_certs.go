@@ -2,7 +2,9 @@ package kubeadm
 
 import (
 	"fmt"
-	"os"
+	"io/fs"
+	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
@@ -48,15 +50,11 @@ func (c *command) useCertificates(cmd *cobra.Command) error {
 	cfg.CertificatesDir = c.d.path(dir)
 	cfg.LocalAPIEndpoint = kubeadmapi.APIEndpoint{AdvertiseAddress: c.address(), BindPort: 6443}
 	cfg.NodeRegistration = kubeadmapi.NodeRegistrationOptions{Name: c.p.HostName(), CRISocket: CRISocket}
-	b, err := configutil.MarshalKubeadmConfigObject(cfg, kubeadmapiv1.SchemeGroupVersion)
-	if err != nil {
-		return err
+	// Upstream would take the copy of an unreadable kubeconfig for one that is missing.
+	if name := adminConf; cmd.Name() == "check-expiration" && slices.Contains(c.unreadable, name) {
+		return fmt.Errorf("failed to load kubeConfig file %s: %w", name, &fs.PathError{Op: "open", Path: name, Err: syscall.EACCES})
 	}
-	private := c.own.path("config.yaml")
-	if err := os.WriteFile(private, b, 0o600); err != nil {
-		return err
-	}
-	return file.Value.Set(private)
+	return c.useInitConfiguration(cmd, cfg)
 }
 
 // clusterConfiguration reads the configuration from the cluster and says so. It is nil when the cluster could not be asked:

@@ -99,9 +99,6 @@ func initPreflight(c *command, i *initialise) error {
 
 // initEtcd is upstream's runEtcdPhaseLocal.
 func initEtcd(c *command, i *initialise) error {
-	if i.cfg.Etcd.External != nil {
-		return notSimulated("ckadrill does not simulate an external etcd yet")
-	}
 	dir := i.cfg.Etcd.Local.DataDir
 	if i.DryRun() {
 		fmt.Printf("[etcd] Would ensure that %q directory is present\n", dir)

@@ -76,11 +76,9 @@ func joinDone(_ *command, d workflow.RunData) error {
 		fmt.Print(joinWorkerNodeDoneMsg)
 		return nil
 	}
-	message := ""
-	if j.initCfg.Etcd.External == nil {
-		message = "* A new etcd member was added to the local/stacked etcd cluster."
-	}
-	return joinControlPlaneDoneTemp.Execute(os.Stdout, map[string]string{"KubeConfigPath": adminConf, "etcdMessage": message})
+	return joinControlPlaneDoneTemp.Execute(os.Stdout, map[string]string{
+		"KubeConfigPath": adminConf, "etcdMessage": "* A new etcd member was added to the local/stacked etcd cluster.",
+	})
 }
 
 // controlPlaneOnly is the stage of a phase that works on files, and does nothing for a worker.
@@ -96,7 +94,7 @@ func controlPlaneOnly(c *command, upstream run) run {
 
 // severalMembers refuses what needs a second member of etcd.
 func severalMembers(_ *command, j *join) error {
-	if j.cfg.ControlPlane == nil || j.initCfg != nil && j.initCfg.Etcd.External != nil {
+	if j.cfg.ControlPlane == nil {
 		return nil
 	}
 	return notSimulated("ckadrill does not simulate a second control plane yet: its etcd would be one of several members")
@@ -167,7 +165,7 @@ func joinKubeletStart(c *command, j *join) error {
 			}
 		}
 	}
-	caFile := j.cfg.CACertPath
+	caFile := c.p.Path(j.cfg.CACertPath)
 	err = c.onMirror(append(j.files(), caFile), func() error {
 		if err := kubeconfigutil.WriteToDisk(filepath.Join(j.KubeConfigDir(), constants.KubeletBootstrapKubeConfigFileName), bootstrap); err != nil {
 			return fmt.Errorf("couldn't save bootstrap-kubelet.conf to disk: %w", err)

@@ -76,6 +76,9 @@ func (x treeFiles) WriteFile(name string, b []byte, mode fs.FileMode) error {
 type deafNetwork struct{ kernel.Network }
 
 func (deafNetwork) Dial(_ context.Context, _ *kernel.Process, network, address string) (net.Conn, error) {
+	if network == "unix" {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: &net.UnixAddr{Net: network, Name: address}, Err: &os.SyscallError{Syscall: "connect", Err: syscall.ENOENT}}
+	}
 	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: a, Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}
 }
@@ -131,8 +134,8 @@ func TestImagesAreThoseOfTheVersion(t *testing.T) {
 
 func TestWhatIsNotSimulatedSaysSo(t *testing.T) {
 	withCommand(t, func(w *kernel.World, cp *Tree) {
-		out, errs, code := runKubeadm(w, cp, "config", "migrate")
-		if code != 1 || out != "" || errs != "error: ckadrill does not simulate `kubeadm config migrate` yet\n" {
+		out, errs, code := runKubeadm(w, cp, "version", "--rootfs", "/mnt")
+		if code != 1 || out != "" || errs != "error: ckadrill does not simulate kubeadm --rootfs yet\n" {
 			t.Errorf("exit %d: %s%s", code, out, errs)
 		}
 		if out, _, code := runKubeadm(w, cp, "upgrade", "plan", "--help"); code != 0 || !strings.Contains(out, "kubeadm upgrade plan [version] [flags]") {

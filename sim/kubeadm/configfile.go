@@ -34,6 +34,7 @@ func (c *command) configuration(name string) (private string, err error) {
 // copyAside copies a file of the machine to where it is not taken for the machine's.
 func (c *command) copyAside(name string, change func([]byte) []byte) (private string, err error) {
 	private = c.own.path(path.Join(configDir, c.p.Path(name)))
+	c.nameAsGiven(private, name)
 	b, err := c.p.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return private, nil
@@ -46,6 +47,17 @@ func (c *command) copyAside(name string, change func([]byte) []byte) (private st
 		return "", err
 	}
 	return private, os.WriteFile(private, b, 0o600)
+}
+
+// nameAsGiven lets a copy be called what it was asked for by, which may be relative.
+func (c *command) nameAsGiven(private, name string) {
+	if path.IsAbs(name) {
+		return
+	}
+	if c.given == nil {
+		c.given = map[string]string{}
+	}
+	c.given[private] = name
 }
 
 type document = map[string]any
@@ -86,6 +98,9 @@ func (c *command) fillConfiguration(b []byte) ([]byte, error) {
 			continue
 		case "JoinConfiguration":
 			c.fillNode(doc)
+			if err := c.fillDiscovery(doc); err != nil {
+				return nil, err
+			}
 			if cp, ok := doc["controlPlane"].(document); ok {
 				c.fillEndpoint(cp)
 			}
@@ -154,6 +169,21 @@ func (c *command) fillSocket(doc document) {
 	if socket, err := host.DetectCRISocket(c.p); err == nil {
 		fill(doc, "criSocket", socket)
 	}
+}
+
+// fillDiscovery lets a configuration name the copy of its discovery file.
+func (c *command) fillDiscovery(doc document) error {
+	d, _ := doc["discovery"].(document)
+	f, _ := d["file"].(document)
+	name, _ := f["kubeConfigPath"].(string)
+	if name == "" {
+		return nil
+	}
+	private, err := c.discoveryFile(name)
+	if err == nil {
+		f["kubeConfigPath"] = private
+	}
+	return err
 }
 
 func (c *command) fillEndpoint(doc document) {

@@ -83,10 +83,10 @@ const connectableDir = "/connectable"
 // connectable writes a copy of a kubeconfig of the machine to the private directory, whose clients use the process's network.
 func (c *command) connectable(name string) (string, error) {
 	private := c.own.path(path.Join(connectableDir, name))
-	cfg, err := loadKubeconfig(c.p, name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := c.p.Files.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return private, nil
 	}
+	cfg, err := loadKubeconfig(c.p, name)
 	if err != nil {
 		return "", fmt.Errorf("failed to load admin kubeconfig: %w", err)
 	}
@@ -104,6 +104,9 @@ func (c *command) connected(cfg *clientcmdapi.Config) *clientcmdapi.Config {
 	}
 	for user := range cfg.AuthInfos {
 		c.intercept(cfg, user)
+	}
+	for _, cluster := range cfg.Clusters {
+		cluster.CertificateAuthority, cluster.ProxyURL = "", "" // client-go would open the one and dial the other on the host
 	}
 	return cfg
 }
@@ -136,8 +139,11 @@ func (c *command) intercept(cfg *clientcmdapi.Config, user string) {
 	key := fmt.Sprint(nextConnection.Add(1))
 	connections.Store(key, k)
 	c.p.OnExit(func() { connections.Delete(key) })
-	u.ClientCertificateData, u.ClientKeyData, u.Username = nil, nil, ""
-	u.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: authProvider, Config: map[string]string{"key": key}}
+	// Of the rest client-go would read files of the host, or run its programs.
+	cfg.AuthInfos[user] = &clientcmdapi.AuthInfo{
+		Token: u.Token, Impersonate: u.Impersonate, ImpersonateUID: u.ImpersonateUID, ImpersonateGroups: u.ImpersonateGroups, ImpersonateUserExtra: u.ImpersonateUserExtra,
+		AuthProvider: &clientcmdapi.AuthProviderConfig{Name: authProvider, Config: map[string]string{"key": key}},
+	}
 }
 
 // restoreCredentials gives the users of a kubeconfig that upstream wrote their own credentials back.

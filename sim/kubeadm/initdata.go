@@ -64,6 +64,9 @@ func initData(c *command, cmd *cobra.Command, _ []string) (workflow.RunData, []s
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := refuseExternalEtcd(&d.cfg.ClusterConfiguration); err != nil {
+		return nil, nil, err
+	}
 	c.askSystemd(&d.cfg.ClusterConfiguration)
 	if d.ignore, err = validation.ValidateIgnorePreflightErrors(stringsFlag(cmd, options.IgnorePreflightErrors), d.cfg.NodeRegistration.IgnorePreflightErrors); err != nil {
 		return nil, nil, err
@@ -91,6 +94,14 @@ func initData(c *command, cmd *cobra.Command, _ []string) (workflow.RunData, []s
 		skip = d.cfg.SkipPhases
 	}
 	return d, manageSkippedAddons(&d.cfg.ClusterConfiguration, skip), nil
+}
+
+// refuseExternalEtcd refuses what upstream would open the files of on the host.
+func refuseExternalEtcd(cfg *kubeadmapi.ClusterConfiguration) error {
+	if cfg.Etcd.External != nil {
+		return notSimulated("ckadrill does not simulate an external etcd yet")
+	}
+	return nil
 }
 
 // initFlags is the configuration that the flags make. What upstream would ask its host for is filled in.
@@ -129,12 +140,7 @@ func initFlags(c *command, cmd *cobra.Command) (*kubeadmapiv1.InitConfiguration,
 	if init.NodeRegistration.CRISocket, err = c.criSocket(cmd); err != nil {
 		return nil, nil, err
 	}
-	if init.NodeRegistration.Name == "" {
-		init.NodeRegistration.Name = c.hostName()
-	}
-	if init.LocalAPIEndpoint.AdvertiseAddress == "" {
-		init.LocalAPIEndpoint.AdvertiseAddress = c.address()
-	}
+	c.fillVersioned(init)
 	return init, cluster, nil
 }
 

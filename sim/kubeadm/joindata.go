@@ -160,10 +160,8 @@ func (j *join) load(cmd *cobra.Command, ext *kubeadmapiv1.JoinConfiguration) err
 	}
 	file := stringFlag(cmd, options.CfgPath)
 	if file == "" {
-		if f := ext.Discovery.File; f != nil && !strings.Contains(f.KubeConfigPath, "://") {
-			j.discoveryFile = f.KubeConfigPath
-			// Upstream wants to see that it exists.
-			if f.KubeConfigPath, err = c.copyAside(f.KubeConfigPath, func(b []byte) []byte { return b }); err != nil {
+		if f := ext.Discovery.File; f != nil {
+			if f.KubeConfigPath, err = c.discoveryFile(f.KubeConfigPath); err != nil {
 				return err
 			}
 		}
@@ -180,10 +178,18 @@ func (j *join) load(cmd *cobra.Command, ext *kubeadmapiv1.JoinConfiguration) err
 	if f := cmd.Flags().Lookup(options.NodeCRISocket); f != nil && f.Changed {
 		j.cfg.NodeRegistration.CRISocket = socket
 	}
-	if j.discoveryFile == "" && j.cfg.Discovery.File != nil {
-		j.discoveryFile = j.cfg.Discovery.File.KubeConfigPath
+	if f := j.cfg.Discovery.File; f != nil {
+		j.discoveryFile = string(c.strip([]byte(f.KubeConfigPath)))
 	}
 	return nil
+}
+
+// discoveryFile copies a discovery file aside: upstream wants to see that it exists.
+func (c *command) discoveryFile(name string) (private string, err error) {
+	if strings.Contains(name, "://") {
+		return name, nil
+	}
+	return c.copyAside(name, func(b []byte) []byte { return b })
 }
 
 // The methods of upstream's JoinData.
@@ -245,6 +251,11 @@ func (j *join) InitCfg() (*kubeadmapi.InitConfiguration, error) {
 	initCfg, err := j.c.fetchConfiguration(client, false, false, true)
 	if err != nil {
 		return nil, fmt.Errorf("unable to fetch the kubeadm-config ConfigMap: %w", err)
+	}
+	if j.cfg.ControlPlane != nil {
+		if err := refuseExternalEtcd(&initCfg.ClusterConfiguration); err != nil {
+			return nil, err
+		}
 	}
 	_, cluster, err := kubeconfigutil.GetClusterFromKubeConfig(cfg)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // mirror copies a file of the machine into the private directory and returns its name there. A file that does not exist is
@@ -19,10 +20,12 @@ func (c *command) mirror(name string) (string, error) {
 		return private, nil
 	}
 	b, err := c.p.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return private, nil
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrPermission):
+		return private, c.mirrorUnreadable(name)
+	case err != nil:
 		return "", err
 	}
 	if err := c.mirrorDirectory(path.Dir(name)); err != nil {
@@ -30,6 +33,23 @@ func (c *command) mirror(name string) (string, error) {
 	}
 	c.mirrored[name] = b
 	return private, os.WriteFile(private, b, 0o600)
+}
+
+// mirrorUnreadable makes a directory. In the place of a file that the process may not read it can be found and not read; its
+// error is taken for the machine's, see [command.strip].
+func (c *command) mirrorUnreadable(name string) error {
+	c.unreadable = append(c.unreadable, name)
+	return c.mirrorDirectory(name)
+}
+
+// denials puts the machine's errors for those of what stands for unreadable files.
+func (c *command) denials(b []byte) []byte {
+	for _, name := range c.unreadable {
+		for _, op := range []string{"read ", "open "} {
+			b = bytes.ReplaceAll(b, []byte(op+name+": "+syscall.EISDIR.Error()), []byte("open "+name+": "+syscall.EACCES.Error()))
+		}
+	}
+	return b
 }
 
 // mirrorDirectory makes a directory, without what is in it.
@@ -48,7 +68,7 @@ func (c *command) mirrorDirectory(dir string) error {
 func (c *command) mirrorAll(names ...string) error {
 	for _, name := range names {
 		i, err := c.p.Files.Stat(name)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // in a directory that may not be searched
 			continue
 		}
 		if err != nil {
@@ -60,10 +80,16 @@ func (c *command) mirrorAll(names ...string) error {
 			}
 			continue
 		}
-		if err := c.mirrorDirectory(name); err != nil {
-			return err
-		}
 		entries, err := c.p.Files.ReadDir(name)
+		if errors.Is(err, fs.ErrPermission) {
+			if err := c.mirrorUnreadable(name); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == nil {
+			err = c.mirrorDirectory(name)
+		}
 		if err != nil {
 			return err
 		}

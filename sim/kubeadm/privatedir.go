@@ -47,8 +47,11 @@ type privateDir struct {
 	root string
 }
 
-// path is where the machine's file lies in the directory.
-func (d privateDir) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
+// path is where the machine's file lies in the directory. No name leads out of it: as on the machine, the root is its own
+// parent.
+func (d privateDir) path(name string) string {
+	return filepath.Join(d.root, filepath.Clean(string(filepath.Separator)+filepath.FromSlash(name)))
+}
 
 // write puts files of a machine into the directory.
 func (d privateDir) write(t *Tree, names ...string) error {
@@ -81,6 +84,9 @@ func (d privateDir) read() (*Tree, error) {
 		if e.IsDir() {
 			t.Dir(name, modeOf(name, true))
 			return nil
+		}
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("%s is not a regular file", name)
 		}
 		b, err := os.ReadFile(p)
 		if err != nil {

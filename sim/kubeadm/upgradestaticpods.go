@@ -81,7 +81,9 @@ type staticPodUpgrade struct {
 
 // upgradeStaticPods is upstream's PerformStaticPodUpgrade, with its StaticPodControlPlane.
 func (c *command) upgradeStaticPods(u *upgrade, timeout time.Duration) error {
-	etcdUpgrade := u.etcdUpgrade && u.initCfg.Etcd.External == nil
+	if err := refuseExternalEtcd(&u.initCfg.ClusterConfiguration); err != nil {
+		return err
+	}
 	temp, err := c.newTempDir("kubeadm-upgraded-manifests")
 	if err != nil {
 		return err
@@ -94,12 +96,9 @@ func (c *command) upgradeStaticPods(u *upgrade, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if u.initCfg.Etcd.External != nil {
-		return notSimulated("ckadrill does not simulate an external etcd yet")
-	}
 	return c.onMirror(append(u.files(), temp, backup), func() error {
-		s := &staticPodUpgrade{c: c, u: u, recover: map[string]string{}, backupDir: backupEtcd, etcdUp: etcdUpgrade}
-		s.paths = manifestPaths{upgradephase.NewKubeStaticPodPathManager(c.d.path(kubernetesDir), u.PatchesDir(), c.d.path(temp), c.d.path(backup), c.d.path(backupEtcd), true, etcdUpgrade), c}
+		s := &staticPodUpgrade{c: c, u: u, recover: map[string]string{}, backupDir: backupEtcd, etcdUp: u.etcdUpgrade}
+		s.paths = manifestPaths{upgradephase.NewKubeStaticPodPathManager(c.d.path(kubernetesDir), u.PatchesDir(), c.d.path(temp), c.d.path(backup), c.d.path(backupEtcd), true, u.etcdUpgrade), c}
 		s.waiter = exportingWaiter{c.waiter(u.client, timeout, os.Stdout), c}
 		return s.run()
 	})

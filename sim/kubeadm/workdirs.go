@@ -58,7 +58,7 @@ const tempDir = kubernetesDir + "/" + constants.TempDir
 // dryRunDir is upstream's GetDryRunDir.
 func (c *command) dryRunDir(envVar, name string) (string, error) {
 	if dir := c.p.Getenv(envVar); dir != "" {
-		return dir, nil
+		return c.p.Path(dir), nil
 	}
 	dir, err := c.newTempDir(name)
 	if err != nil {
