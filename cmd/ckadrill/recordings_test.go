@@ -31,14 +31,10 @@ func recordingFiles(t *testing.T) map[string]string {
 // differing are the recordings that the simulation is not equal to yet, and why.
 var differing = map[string]string{
 	"etcd/backup-and-restore":                  "the size of the data, the order of crictl ps, and restarts of earlier recordings",
-	"kubeadm/certs":                            "the help shows --version everywhere, and the sizes of keys and directories",
-	"kubeadm/init":                             "kubeadm init is not simulated yet",
-	"kubeadm/init-again-and-config":            "kubeadm init is not simulated yet",
-	"kubeadm/init-control-plane-not-coming-up": "kubeadm init is not simulated yet",
-	"kubeadm/join":                             "kubeadm join is not simulated yet",
-	"kubeadm/reset":                            "kubeadm reset is not simulated yet",
-	"kubeadm/tokens":                           "the recorded cluster had a bootstrap token for each join",
-	"kubeadm/version-and-help":                 "the help shows --version everywhere",
+	"kubeadm/init":                             "the recorded machine was not in a cluster yet",
+	"kubeadm/init-control-plane-not-coming-up": "the recorded machine was not in a cluster yet, and its runtime could not start containers",
+	"kubeadm/join":                             "the recorded machine was not in a cluster yet",
+	"kubeadm/reset":                            "the recorded machine had left a cluster that was gone",
 	"kubectl/plugin-alpha-completion":          "an old kubectl that the recorded machine had as a plugin",
 	"kubectl/run-and-exec-shortcuts":           "how fast Pods become ready",
 	"kubectl/verbosity-and-output":             "the lines of kubectl -v=6 about its configuration and its feature gates",
