@@ -84,8 +84,8 @@ func stagedWorld(t *testing.T) *front.Worker {
 	if _, err := w.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	// A resumed kubelet says nothing of the Pods that it knew until it has synced them.
-	if _, err := w.Skip(5 * time.Second); err != nil {
+	// What was resumed says nothing, for a while, of what it does again.
+	if _, err := w.Skip(21 * time.Second); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -26,14 +26,17 @@ func thawed(p *kernel.Process) time.Time {
 	return t
 }
 
-// muteResumed drops the log lines of a resumed process's start, but for fatal ones.
+// refusals are lines that a start does not cause: a client does.
+const refusals = "Unable to authenticate the request"
+
+// muteResumed drops the log lines of a resumed process's start, but for fatal ones and what its clients cause.
 func muteResumed(p *kernel.Process) {
 	if !p.Resumed() {
 		return
 	}
 	until := thawed(p).Add(quietAfterThaw)
 	p.SetLogFilter(func(line []byte) bool {
-		return bytes.HasPrefix(line, []byte("F")) || time.Now().After(until)
+		return bytes.HasPrefix(line, []byte("F")) || bytes.Contains(line, []byte(refusals)) || time.Now().After(until)
 	})
 }
 
