@@ -10,6 +10,7 @@ import (
 	"ckadrill/sim/userland/archive"
 	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/coreutils"
+	"ckadrill/sim/userland/dpkg"
 	"ckadrill/sim/userland/kmod"
 	"ckadrill/sim/userland/layout"
 	"ckadrill/sim/userland/nettools"
@@ -26,6 +27,7 @@ func Register(ps *kernel.Programs) {
 	procps.Register(ps)
 	admin.Register(ps)
 	kmod.Register(ps)
+	dpkg.Register(ps)
 	archive.Register(ps)
 }
 
