@@ -57,7 +57,6 @@ var simulated = map[string]func(*command, *cobra.Command) error{
 	"kubeadm config":                        nil,
 	"kubeadm config print":                  nil,
 	"kubeadm config print init-defaults":    nil,
-	"kubeadm config print join-defaults":    nil,
 	"kubeadm config print reset-defaults":   nil,
 	"kubeadm config print upgrade-defaults": nil,
 	"kubeadm config images":                 nil,
@@ -77,10 +76,11 @@ var inPlace = map[string]func(c *command, cmd *cobra.Command, args []string) err
 		fmt.Println(newToken(c.p.World()))
 		return nil
 	},
-	"kubeadm config migrate":     (*command).migrateConfiguration,
-	"kubeadm config images pull": (*command).pullControlPlaneImages,
-	"kubeadm upgrade plan":       (*command).upgradePlan,
-	"kubeadm upgrade diff":       (*command).upgradeDiff,
+	"kubeadm config print join-defaults": (*command).printJoinDefaults,
+	"kubeadm config migrate":             (*command).migrateConfiguration,
+	"kubeadm config images pull":         (*command).pullControlPlaneImages,
+	"kubeadm upgrade plan":               (*command).upgradePlan,
+	"kubeadm upgrade diff":               (*command).upgradeDiff,
 }
 
 func (c *command) run() int {

@@ -32,6 +32,22 @@ func (c *command) useConfigFile(cmd *cobra.Command) error {
 	return cmd.Flags().Set(options.CfgPath, private)
 }
 
+// printJoinDefaults is upstream's "kubeadm config print join-defaults", which would print the real host's name.
+func (c *command) printJoinDefaults(*cobra.Command, []string) error {
+	cfg, err := configutil.DefaultedJoinConfiguration(&kubeadmapiv1.JoinConfiguration{
+		NodeRegistration: kubeadmapiv1.NodeRegistrationOptions{Name: c.hostName()},
+		Discovery: kubeadmapiv1.Discovery{BootstrapToken: &kubeadmapiv1.BootstrapTokenDiscovery{
+			Token: configutil.PlaceholderToken.Token.String(), APIServerEndpoint: "kube-apiserver:6443", UnsafeSkipCAVerification: true,
+		}},
+	}, configutil.LoadOrDefaultConfigurationOptions{SkipCRIDetect: true})
+	if err != nil {
+		return err
+	}
+	b, err := configutil.MarshalKubeadmConfigObject(cfg, kubeadmapiv1.SchemeGroupVersion)
+	fmt.Print(string(b))
+	return err
+}
+
 // migrateConfiguration is upstream's "kubeadm config migrate".
 func (c *command) migrateConfiguration(cmd *cobra.Command, _ []string) error {
 	name := stringFlag(cmd, "old-config")
@@ -148,22 +164,24 @@ func (c *command) useOwnCertificates(cmd *cobra.Command) error {
 		return err
 	}
 	dir := cfg.CertificatesDir
-	if name := stringFlag(cmd, options.CertificatesDir); name != "" {
-		dir = name
-		if err := cmd.Flags().Set(options.CertificatesDir, c.d.path(c.p.Path(name))); err != nil {
+	for _, flag := range []string{options.CertificatesDir, options.KubeconfigDir} {
+		name := stringFlag(cmd, flag)
+		if name == "" {
+			continue
+		}
+		if flag == options.CertificatesDir {
+			dir = name
+		} else if err := c.mirrorAll(c.p.Path(name)); err != nil {
+			return err
+		}
+		private := c.d.path(c.p.Path(name))
+		c.nameAsGiven(private, name)
+		if err := cmd.Flags().Set(flag, private); err != nil {
 			return err
 		}
 	}
 	if err := c.mirrorAll(c.p.Path(dir)); err != nil {
 		return err
-	}
-	if name := stringFlag(cmd, options.KubeconfigDir); name != "" {
-		if err := c.mirrorAll(c.p.Path(name)); err != nil {
-			return err
-		}
-		if err := cmd.Flags().Set(options.KubeconfigDir, c.d.path(c.p.Path(name))); err != nil {
-			return err
-		}
 	}
 	cfg.CertificatesDir = c.d.path(c.p.Path(dir))
 	return c.useInitConfiguration(cmd, cfg)
