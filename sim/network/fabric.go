@@ -23,7 +23,9 @@ type Fabric struct {
 	tracks map[track]*tracked
 	owners map[*kernel.Process]*sockets
 	// lan maps the addresses of Ethernet links to their namespaces; nil means stale.
-	lan      map[netip.Addr]*Namespace
+	lan map[netip.Addr]*Namespace
+	// names are those of hosts behind the router, rooted.
+	names    map[string][]netip.Addr
 	services *rand.Rand
 	ports    *rand.Rand
 }

@@ -104,7 +104,7 @@ func (f *Fabric) follow(n *Namespace, p packet) path {
 			res.to, res.src, res.dst = n, p.src, p.dst
 			return res
 		}
-		if n.gateway && !first {
+		if n.gateway && !first && !n.leadsOn(p.dst.Addr()) {
 			return res // the internet
 		}
 		r, ok := n.lookup(p.dst.Addr())

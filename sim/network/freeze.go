@@ -20,7 +20,7 @@ func (f *Fabric) Freeze(s *kernel.Snapshot) {
 	defer f.mu.Unlock()
 	for _, name := range sortedKeys(f.spaces) {
 		n := f.spaces[name]
-		if n.gateway {
+		if n.gateway || n.outside {
 			continue
 		}
 		s.Put("space/"+name, n.version, func() []byte {

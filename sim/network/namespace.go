@@ -26,6 +26,7 @@ type Namespace struct {
 
 	up       bool // a machine is switched on; a Pod's namespace exists
 	gateway  bool
+	outside  bool   // a host of the internet
 	version  uint64 // of links, routes, filters
 	services serviceTable
 
