@@ -14,7 +14,7 @@ import (
 // rooms lists the rooms of the house from top to bottom: an import may only point down.
 var rooms = []string{
 	"cmd/ckadrill", "grader", "faults", "scenarios", "transcript", "shell", "sim/front", "sim", "sim/kubeadm", "sim/controlplane", "sim/kubelet", "sim/runtime",
-	"sim/addons", "sim/userland", "sim/etcd", "sim/network", "sim/machine", "sim/session", "sim/worker", "sim/wire", "sim/kernel",
+	"sim/addons", "sim/packages", "sim/userland", "sim/etcd", "sim/network", "sim/machine", "sim/session", "sim/worker", "sim/wire", "sim/kernel",
 }
 
 // mayImportKubernetes are the rooms that may import k8s.io/kubernetes: what lies below them builds and tests in seconds.

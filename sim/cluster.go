@@ -15,6 +15,7 @@ import (
 	"ckadrill/sim/kubelet"
 	"ckadrill/sim/machine"
 	"ckadrill/sim/network"
+	"ckadrill/sim/packages"
 	"ckadrill/sim/runtime"
 	"ckadrill/sim/runtime/registry"
 	"ckadrill/sim/userland"
@@ -54,6 +55,7 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 
 	c.fabric = network.NewFabric(w)
 	c.fabric.AddGateway(gateway)
+	packages.AddInternet(w, c.fabric)
 	var hosts []string
 	for _, m := range spec.Machines {
 		hosts = append(hosts, m.Address.String()+" "+m.Name)

@@ -115,7 +115,7 @@ func TestVersionIsThatOfTheExecutable(t *testing.T) {
 		if !strings.HasPrefix(out, `kubeadm version: &version.Info{Major:"1", Minor:"35", EmulationMajor:"", EmulationMinor:"", MinCompatibilityMajor:"", MinCompatibilityMinor:"", GitVersion:"v1.35.4", `) {
 			t.Error(out)
 		}
-		cp.Write("/usr/bin/kubeadm", 0o755, executable("kubeadm", "v1.35.9"))
+		cp.Write("/usr/bin/kubeadm", 0o755, kernel.VersionedExecutable("kubeadm", "v1.35.9"))
 		if out, _, _ := runKubeadm(w, cp, "version", "-o", "short"); out != "v1.35.9\n" {
 			t.Errorf("after an upgrade of the package: %q", out)
 		}

@@ -3,6 +3,8 @@ package kubeadm
 import (
 	"fmt"
 	"net/netip"
+
+	"ckadrill/sim/packages"
 )
 
 // CNI is the kind of Pod network of a cluster.
@@ -54,11 +56,12 @@ type Cluster struct {
 	Machines []Machine
 }
 
-func (c Cluster) criTools() string {
+// criTools is the release of crictl on a machine of a version.
+func (c Cluster) criTools(version string) string {
 	if c.CRITools != "" {
 		return c.CRITools
 	}
-	return "v1.35.0"
+	return packages.CRITools(version)
 }
 
 // Machine describes one machine of a cluster.

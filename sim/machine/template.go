@@ -127,15 +127,32 @@ func (m *Machine) install() error {
 	return nil
 }
 
-func (m *Machine) installFile(f installer, name, text string) error {
-	mode := fs.FileMode(0o644)
-	if rest, ok := strings.CutPrefix(text, "#mode "); ok {
-		line, body, _ := strings.Cut(rest, "\n")
-		mode, text = 0, body
-		for _, c := range line {
-			mode = mode<<3 | fs.FileMode(c-'0')
-		}
+// Template is a file of a fresh machine that is the same on all, and its mode.
+func Template(name string) ([]byte, fs.FileMode, bool) {
+	b, err := template.ReadFile("template" + name)
+	if err != nil {
+		return nil, 0, false
 	}
+	mode, text := templateMode(string(b))
+	return []byte(text), mode, true
+}
+
+// templateMode takes the line about its mode off a file of the template.
+func templateMode(text string) (fs.FileMode, string) {
+	rest, ok := strings.CutPrefix(text, "#mode ")
+	if !ok {
+		return 0o644, text
+	}
+	line, body, _ := strings.Cut(rest, "\n")
+	mode := fs.FileMode(0)
+	for _, c := range line {
+		mode = mode<<3 | fs.FileMode(c-'0')
+	}
+	return mode, body
+}
+
+func (m *Machine) installFile(f installer, name, text string) error {
+	mode, text := templateMode(text)
 	return f.write(name, []byte(strings.ReplaceAll(text, "@HOSTNAME@", m.name)), mode)
 }
 

@@ -1,15 +1,15 @@
 package registry
 
-import "fmt"
+import "ckadrill/sim/packages"
 
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // systemImages are those that kubeadm and the add-ons use. Sizes are of v1.35's linux/amd64 images; neighbouring releases
 // are given the same ones.
 func systemImages() (l []*Image) {
-	for _, minor := range []struct{ minor, patches int }{{33, 8}, {34, 10}, {35, 13}, {36, 4}} {
-		for patch := range minor.patches {
-			l = append(l, kubernetesImages(fmt.Sprintf("v1.%d.%d", minor.minor, patch))...)
+	for minor := packages.Oldest - 1; minor <= packages.Newest; minor++ {
+		for _, v := range packages.Releases(minor) {
+			l = append(l, kubernetesImages(v)...)
 		}
 	}
 	for _, e := range []struct {

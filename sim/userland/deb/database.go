@@ -88,7 +88,7 @@ func (r *Record) SetConffiles(l []Conffile) {
 	r.Set("Conffiles", b.String())
 }
 
-// Database is the packages that dpkg knows, by name.
+// Database is the packages that dpkg knows, by name. The zero value is empty.
 type Database struct {
 	byName map[string]*Record
 }
@@ -133,7 +133,12 @@ func (d *Database) Records() []*Record {
 }
 
 // Put adds a record, or replaces the one of that name.
-func (d *Database) Put(r *Record) { d.byName[r.Name()] = r }
+func (d *Database) Put(r *Record) {
+	if d.byName == nil {
+		d.byName = map[string]*Record{}
+	}
+	d.byName[r.Name()] = r
+}
 
 // Drop forgets a package.
 func (d *Database) Drop(name string) { delete(d.byName, name) }

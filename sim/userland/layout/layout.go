@@ -44,7 +44,7 @@ var debianLacks = words("kill ps rev uptime")
 // ubuntuBin and ubuntuSbin are what an Ubuntu server has beside them.
 var (
 	ubuntuBin = words(`apt apt-cache apt-get apt-mark add-apt-repository bc busctl bzip2 chage chattr column crontab curl dig dpkg dpkg-deb dpkg-query ed emacs fallocate file free fuser git gpg gpgv
-		host hostnamectl htop ip journalctl jq killall last less localectl loginctl lsattr lsblk lscpu lsns lsof lspci man mountpoint nano nc netstat networkctl nslookup nsenter openssl passwd pgrep ping
+		host hostnamectl htop ip journalctl jq killall last less localectl loginctl lsattr lscpu lsns lsof lspci man mountpoint nano nc netstat networkctl nslookup nsenter openssl passwd pgrep ping
 		pidof pkill prlimit python3 resolvectl rsync scp screen sftp snap socat ss ssh ssh-keygen strace strings sudo sudoedit systemctl systemd-analyze systemd-cgls systemd-cgtop systemd-run taskset
 		timedatectl tmux top traceroute tree udevadm unshare update-alternatives vim vmstat w watch wget xxd hexdump xz yq zip unzip patch lsb_release`)
 	ubuntuSbin = words(`aa-status adduser apparmor_parser blkid blockdev bridge chroot conntrack depmod ebtables ethtool fdisk groupadd groupdel halt insmod ip ip6tables ip6tables-restore ip6tables-save
