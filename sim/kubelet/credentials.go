@@ -16,6 +16,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -120,7 +121,7 @@ func loadKubeconfig(p *kernel.Process, name string) (*rest.Config, error) {
 				a.Token = string(token)
 			}
 		}
-		if err := errors.Join(problems...); err != nil {
+		if err := utilerrors.NewAggregate(problems); err != nil {
 			return nil, fmt.Errorf("invalid configuration: %w", err)
 		}
 	}
