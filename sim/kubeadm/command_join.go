@@ -44,14 +44,16 @@ func init() {
 			}
 		},
 		stages: map[string]stage{
-			"preflight":              own(joinPreflight),
-			"control-plane-prepare":  controlPlaneOnly,
-			"check-etcd":             own(severalMembers),
-			"kubelet-start":          own(joinKubeletStart),
-			"etcd-join":              own(severalMembers),
-			"kubelet-wait-bootstrap": own(joinKubeletWait),
-			"control-plane-join":     asIs,
-			"wait-control-plane":     own(joinWaitControlPlane),
+			"preflight":                           own(joinPreflight),
+			"control-plane-prepare":               controlPlaneOnly,
+			"control-plane-prepare/control-plane": onJoinManifests,
+			"check-etcd":                          own(joinCheckEtcd),
+			"kubelet-start":                       own(joinKubeletStart),
+			"etcd-join":                           own(joinEtcd),
+			"kubelet-wait-bootstrap":              own(joinKubeletWait),
+			"control-plane-join":                  asIs,
+			"control-plane-join/etcd":             own(joinEtcd),
+			"wait-control-plane":                  own(joinWaitControlPlane),
 		},
 		data: joinData,
 		end:  joinDone,
@@ -92,14 +94,6 @@ func controlPlaneOnly(c *command, upstream run) run {
 	}
 }
 
-// severalMembers refuses what needs a second member of etcd.
-func severalMembers(_ *command, j *join) error {
-	if j.cfg.ControlPlane == nil {
-		return nil
-	}
-	return notSimulated("ckadrill does not simulate a second control plane yet: its etcd would be one of several members")
-}
-
 // joinPreflight is upstream's runPreflight.
 func joinPreflight(c *command, j *join) error {
 	fmt.Println("[preflight] Running pre-flight checks")
@@ -129,12 +123,6 @@ func joinPreflight(c *command, j *join) error {
 	fmt.Println("[preflight] Running pre-flight checks before initializing the new control plane instance")
 	if err := host.InitChecks(c.p, cfg, j.ignore, true, hasKey); err != nil {
 		return err
-	}
-	if !j.DryRun() {
-		// Nothing has been changed yet.
-		if err := severalMembers(c, j); err != nil {
-			return err
-		}
 	}
 	return c.pullImages(cfg, j.ignore, j.DryRun())
 }

@@ -39,7 +39,10 @@ func Connect(p *kernel.Process, c *rest.Config, s *options.KubeletServer) (*Clie
 	c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
 		return lifeline{p, apiclient.Hold(p, apiclient.RememberEvents(p, rt, recorded(p)))}
 	})
-	if err := apiclient.ConfigureREST(p, c); err != nil {
+	if late, ok := c.Transport.(*lateIdentity); ok {
+		c.Transport = nil
+		apiclient.Use(p, c, late)
+	} else if err := apiclient.ConfigureREST(p, c); err != nil {
 		return nil, err
 	}
 	kube, err := kubernetes.NewForConfig(c)

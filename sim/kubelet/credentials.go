@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/util/certificate/csr"
 	"k8s.io/client-go/util/keyutil"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 
@@ -34,7 +33,7 @@ import (
 
 // clientConfig finds the kubelet's identity as buildKubeletClientConfig of cmd/kubelet/app and
 // pkg/kubelet/certificate/bootstrap do: the kubeconfig if its client certificate is still valid, else the bootstrap
-// kubeconfig, with which a certificate is requested first.
+// kubeconfig, with which a certificate is requested in the background.
 func clientConfig(p *kernel.Process, s *options.KubeletServer, nodeName types.NodeName, connect Connector) (*rest.Config, error) {
 	if s.RotateCertificates {
 		logAt(p, "server.go", 951).Info("Client rotation is on, will bootstrap in background")
@@ -54,9 +53,7 @@ func clientConfig(p *kernel.Process, s *options.KubeletServer, nodeName types.No
 		return nil, err
 	}
 	if !valid {
-		if err := bootstrap(p, s, nodeName, connect); err != nil {
-			return nil, err
-		}
+		return bootstrap(p, s, nodeName, connect)
 	}
 	c, err := loadKubeconfig(p, s.KubeConfig)
 	if err != nil {
@@ -164,39 +161,52 @@ func unhandled(p *kernel.Process, line int, err error) {
 	logAt(p, "bootstrap.go", line).WithName("UnhandledError").Error(err, "Unhandled Error")
 }
 
-// bootstrap requests a client certificate with the bootstrap kubeconfig's credentials and writes the certificate
-// directory and the kubeconfig, as upstream's LoadClientConfig and certificate manager do between them.
-func bootstrap(p *kernel.Process, s *options.KubeletServer, nodeName types.NodeName, connect Connector) error {
+// bootstrap writes the kubeconfig and has a client certificate requested with the bootstrap kubeconfig's credentials, as
+// upstream's LoadClientConfig and certificate manager do between them. Until it is there the kubelet works without.
+func bootstrap(p *kernel.Process, s *options.KubeletServer, nodeName types.NodeName, connect Connector) (*rest.Config, error) {
 	boot, err := p.Files.Stat(p.Path(s.BootstrapKubeconfig))
 	if err != nil || boot.IsDir() {
-		return fmt.Errorf("unable to load bootstrap kubeconfig: %v", statError(s.BootstrapKubeconfig, err))
+		return nil, fmt.Errorf("unable to load bootstrap kubeconfig: %v", statError(s.BootstrapKubeconfig, err))
 	}
 	bc, err := loadKubeconfig(p, s.BootstrapKubeconfig)
 	if err != nil {
-		return fmt.Errorf("unable to load bootstrap kubeconfig: %v", err)
+		return nil, fmt.Errorf("unable to load bootstrap kubeconfig: %v", err)
+	}
+	if err := writeKubeconfig(p, s, bc); err != nil {
+		return nil, err
 	}
 	api, err := connect(p, bc, s)
 	if err != nil {
-		return fmt.Errorf("unable to create certificates signing request client: %v", err)
+		return nil, fmt.Errorf("unable to create certificates signing request client: %v", err)
 	}
 	key, keyPEM, err := newKey(p, nodeName)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer serveHealthzMeanwhile(p, s)()
-	logger := klog.Background()
-	// The certificate manager tries for ever, a bit later each time.
-	for wait := certificateRetry; ; wait = min(2*wait, certificateRetryMax) {
-		certPEM, err := requestCertificate(p.Context(), api.Kube, key, nodeName)
-		if err == nil {
-			return storePair(p, s, bc, certPEM, keyPEM)
-		}
-		logAt(p, "certificate_manager.go", 596).WithName("kubernetes.io/kube-apiserver-client-kubelet.UnhandledError").Error(err, "Failed while requesting a signed certificate from the control plane")
-		logger.V(4).Info("Retrying the certificate request", "after", wait)
-		if p.Sleep(wait) != nil {
-			return err
-		}
+	c, identity, err := newLateIdentity(p, bc)
+	if err != nil {
+		return nil, err
 	}
+	go func() {
+		// The certificate manager tries for ever, a bit later each time.
+		for wait := certificateRetry; ; wait = min(2*wait, certificateRetryMax) {
+			certPEM, err := requestCertificate(p.Context(), api.Kube, key, nodeName)
+			if err == nil {
+				_, err = updatePair(p, s, certPEM, keyPEM)
+			}
+			if err == nil {
+				err = identity.use(certPEM, keyPEM)
+			}
+			if err == nil || !p.Alive() {
+				return
+			}
+			logAt(p, "certificate_manager.go", 596).WithName("kubernetes.io/kube-apiserver-client-kubelet.UnhandledError").Error(err, "Failed while requesting a signed certificate from the control plane")
+			if p.Sleep(wait) != nil {
+				return
+			}
+		}
+	}()
+	return c, nil
 }
 
 func statError(name string, err error) error {
@@ -305,12 +315,9 @@ func newKey(p *kernel.Process, nodeName types.NodeName) (crypto.Signer, []byte, 
 	return key, pem, err
 }
 
-// storePair writes a dated pair, the symbolic link to it that upstream's certificate store keeps, and the kubeconfig.
-func storePair(p *kernel.Process, s *options.KubeletServer, boot *rest.Config, cert, key []byte) error {
-	current, err := updatePair(p, s, cert, key)
-	if err != nil {
-		return err
-	}
+// writeKubeconfig is upstream's writeKubeconfigFromBootstrapping: the kubeconfig names the certificate store's link.
+func writeKubeconfig(p *kernel.Process, s *options.KubeletServer, boot *rest.Config) error {
+	current := path.Join(s.CertDirectory, currentPair)
 	c := clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"default-cluster": {Server: boot.Host, InsecureSkipTLSVerify: boot.Insecure,
 			CertificateAuthorityData: boot.CAData}},

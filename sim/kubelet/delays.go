@@ -32,6 +32,8 @@ const (
 	certificateWait     = 15 * time.Minute
 	certificateRetry    = 2 * time.Second
 	certificateRetryMax = 32 * time.Second
+
+	firstCertificateCheck = time.Second // addCertRotation, pkg/kubelet/certificate/transport.go
 )
 
 // Delays that are ours alone.

@@ -9,9 +9,11 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname
 
+	"go.etcd.io/etcd/client/pkg/v3/logutil"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 	clientset "k8s.io/client-go/kubernetes"
 	etcdutil "k8s.io/kubernetes/cmd/kubeadm/app/util/etcd"
@@ -45,9 +47,12 @@ func EtcdFromCluster(p *kernel.Process, client clientset.Interface, certificates
 	if err != nil {
 		return nil, err
 	}
+	// The client's own goes to the host's standard error.
+	encoder := zapcore.NewJSONEncoder(logutil.DefaultZapLoggerConfig.EncoderConfig)
+	logger := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(p.Stderr), zap.InfoLevel), zap.AddCaller()).Named("etcd-client")
 	connect := func(endpoints []string) (*clientv3.Client, error) {
 		return clientv3.New(clientv3.Config{
-			Context: p.Context(), Endpoints: endpoints, DialTimeout: etcdTimeout, TLS: tlsConfig, Logger: zap.NewNop(),
+			Context: p.Context(), Endpoints: endpoints, DialTimeout: etcdTimeout, TLS: tlsConfig, Logger: logger,
 			DialOptions: []grpc.DialOption{
 				grpc.WithBlock(), //nolint:staticcheck // as upstream
 				grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return p.Dial(ctx, "tcp", addr) }),
