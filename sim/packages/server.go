@@ -91,7 +91,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 	d, ok := find(host, name)
 	switch {
-	case !ok && host == deliveryHost: // as the storage behind it answers
+	case !ok && (host == deliveryHost || host == kubernetesHost): // as the storage behind it answers
 		w.WriteHeader(http.StatusForbidden)
 		return
 	case !ok:

@@ -7,10 +7,12 @@ import (
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/admin"
+	"ckadrill/sim/userland/apt"
 	"ckadrill/sim/userland/archive"
 	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/coreutils"
 	"ckadrill/sim/userland/dpkg"
+	"ckadrill/sim/userland/gnupg"
 	"ckadrill/sim/userland/kmod"
 	"ckadrill/sim/userland/layout"
 	"ckadrill/sim/userland/nettools"
@@ -28,6 +30,8 @@ func Register(ps *kernel.Programs) {
 	admin.Register(ps)
 	kmod.Register(ps)
 	dpkg.Register(ps)
+	apt.Register(ps)
+	gnupg.Register(ps)
 	archive.Register(ps)
 }
 

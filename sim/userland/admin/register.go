@@ -13,7 +13,7 @@ var Commands = map[string]func(c *libc.Prog) int{
 	"mount": mount, "umount": umount, "findmnt": findmnt, "lsblk": lsblk, "swapon": swapon, "swapoff": swapoff,
 	"reboot": power, "poweroff": power, "shutdown": power, "halt": power, "hostnamectl": hostnamectl, "timedatectl": timedatectl, "crontab": crontab,
 	"vi": editor, "vim": editor, "nano": editor, "editor": editor, "emacs": notSimulated,
-	"apt-get": notSimulated, "apt": notSimulated, "apt-cache": notSimulated, "apt-mark": notSimulated, "snap": notSimulated, "add-apt-repository": notSimulated,
+	"snap": notSimulated, "add-apt-repository": notSimulated,
 	"useradd": notSimulated, "usermod": notSimulated, "userdel": notSimulated, "groupadd": notSimulated, "passwd": notSimulated, "adduser": notSimulated, "visudo": notSimulated, "chroot": notSimulated,
 	"iptables-save": notSimulated, "iptables": notSimulated, "nft": notSimulated, "tcpdump": notSimulated, "ufw": notSimulated, "tmux": notSimulated, "screen": notSimulated, "man": notSimulated, "git": notSimulated,
 	"nsenter": notSimulated, "unshare": notSimulated, "logger": logger, "mkfs.ext4": notSimulated, "fdisk": notSimulated, "mkswap": mkswap, "fallocate": fallocate, "loginctl": notSimulated,

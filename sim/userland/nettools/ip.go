@@ -455,6 +455,10 @@ func (c *ipRun) changeRoute(args []string) int {
 			r.Src, _ = netip.ParseAddr(next())
 		case "metric":
 			r.Metric, _ = strconv.Atoi(next())
+		case "proto", "protocol":
+			r.Proto = next()
+		case "scope", "table":
+			next() // what there is of them follows from the rest
 		case "onlink":
 			r.OnLink = true
 		case "default":
