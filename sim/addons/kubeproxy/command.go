@@ -31,6 +31,8 @@ func Main(p *kernel.Process) int {
 	if p.Resumed() {
 		mute(p)
 	}
+	// It has no handler for SIGTERM, and a Go program that is the first process of its namespace then ends with 2.
+	p.Notify(kernel.SIGTERM, func() { p.Exit(2) })
 	err := run(p)
 	if errors.Is(err, errDone) {
 		return 0
