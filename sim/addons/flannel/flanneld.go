@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -67,6 +68,7 @@ type daemon struct {
 
 	mu     sync.Mutex
 	leases map[string]lease // by node
+	quiet  atomic.Bool      // a resumed daemon does not tell of its start again
 }
 
 // lease is what another node's annotations say.
@@ -92,6 +94,7 @@ func Main(p *kernel.Process) int {
 		return 2
 	}
 	if p.Resumed() {
+		d.quiet.Store(true)
 		until := time.Now().Add(10 * time.Second)
 		p.SetLogFilter(func([]byte) bool { return time.Now().After(until) })
 	}
@@ -104,7 +107,7 @@ func Main(p *kernel.Process) int {
 
 // plain prints a line as klog's Infof and Errorf do, without quotes.
 func (d *daemon) plain(severity byte, file string, line int, format string, a ...any) {
-	if severity == 'I' && d.Resumed() {
+	if severity == 'I' && d.quiet.Load() {
 		return
 	}
 	fmt.Fprintf(d.Log, "%c%s %7d %s:%d] %s\n", severity, time.Now().UTC().Format("0102 15:04:05.000000"), d.OwnPID(), file, line, fmt.Sprintf(format, a...))
@@ -132,6 +135,15 @@ func (d *daemon) run(ctx context.Context) int {
 	}
 	d.plain('I', "main.go", 231, "Created subnet manager: Kubernetes Subnet Manager - %s", d.node)
 	d.plain('I', "main.go", 234, "Installing signal handlers")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, s := range []kernel.Signal{kernel.SIGTERM, kernel.SIGINT} {
+		d.Notify(s, func() {
+			d.quiet.Store(false)
+			d.plain('I', "main.go", 524, "shutdownHandler sent cancel signal...")
+			cancel()
+		})
+	}
 	d.plain('I', "main.go", 468, "Found network config - Backend type: %s", d.conf.Backend.Type)
 	link, public, err := d.external()
 	if err != nil {
@@ -171,6 +183,10 @@ func (d *daemon) run(ctx context.Context) int {
 		d.plain('I', "vxlan_network.go", 65, "watching for new subnet leases")
 	}
 	d.follow(ctx, nodes)
+	if d.conf.Backend.Type == "vxlan" {
+		d.plain('I', "vxlan_network.go", 79, "evts chan closed")
+	}
+	d.plain('I', "main.go", 440, "Exiting cleanly...")
 	return 0
 }
 

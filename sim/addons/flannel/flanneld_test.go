@@ -31,7 +31,8 @@ func TestDaemon(t *testing.T) {
 		}
 		files := v.Files(kernel.Root)
 		for name, text := range map[string]string{"/etc/kube-flannel/net-conf.json": `{"Network": "10.244.0.0/16", "Backend": {"Type": "vxlan"}}`,
-			"/kubeconfig": "apiVersion: v1\nkind: Config\nclusters: [{name: d, cluster: {server: \"http://192.168.122.12:6443\"}}]\ncontexts: [{name: d, context: {cluster: d}}]\ncurrent-context: d\n"} {
+			bridgeNetfilter: "1\n",
+			"/kubeconfig":   "apiVersion: v1\nkind: Config\nclusters: [{name: d, cluster: {server: \"http://192.168.122.12:6443\"}}]\ncontexts: [{name: d, context: {cluster: d}}]\ncurrent-context: d\n"} {
 			files.MkdirAll(name[:strings.LastIndexByte(name, '/')+1], 0o755)
 			files.WriteFile(name, []byte(text), 0o644)
 		}
@@ -93,8 +94,10 @@ func TestDaemon(t *testing.T) {
 		if l, _ := m.Link(linkName); !found || l.Forward[netip.MustParseAddr("10.244.2.0")].String() != "192.168.122.13" {
 			t.Errorf("%+v %+v", m.Routes(), l)
 		}
-		p.Signal(kernel.SIGKILL)
-		p.Wait()
+		p.Signal(kernel.SIGTERM)
+		if s := p.Wait(); s.Code != 0 || !strings.HasSuffix(log.String(), "main.go:440] Exiting cleanly...\n") {
+			t.Errorf("%+v\n%s", s, log.String())
+		}
 		server.Signal(kernel.SIGKILL)
 		server.Wait()
 		time.Sleep(20 * time.Minute)

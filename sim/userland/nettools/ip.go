@@ -457,8 +457,8 @@ func (c *ipRun) changeRoute(args []string) int {
 			r.Metric, _ = strconv.Atoi(next())
 		case "proto", "protocol":
 			r.Proto = next()
-		case "scope", "table":
-			next() // what there is of them follows from the rest
+		case "scope":
+			next() // follows from the rest
 		case "onlink":
 			r.OnLink = true
 		case "default":
