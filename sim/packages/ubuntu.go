@@ -54,11 +54,20 @@ var ubuntu = sync.OnceValue(func() []systemPackage {
 		}
 	}
 	for _, p := range out {
-		p.Entries = append(p.Entries, deb.Entry{Path: "/usr/share/doc/" + p.Name(), Mode: fs.ModeDir | 0o755})
+		dirs := []string{"/usr/share/doc/" + p.Name()}
+		if p.Name() == "base-files" {
+			dirs = append(dirs, baseDirectories...)
+		}
+		for _, d := range dirs {
+			p.Entries = append(p.Entries, deb.Entry{Path: d, Mode: fs.ModeDir | 0o755})
+		}
 		p.Complete()
 	}
 	return out
 })
+
+// baseDirectories are those that no other package takes away with its last file.
+var baseDirectories = []string{"/etc/default", "/etc/systemd/system", "/opt", "/usr/bin", "/usr/lib/systemd/system", "/usr/sbin", "/usr/share/doc", "/var/cache", "/var/lib", "/var/log"}
 
 func parseSystemPackage(line string) systemPackage {
 	parts := strings.SplitN(line, "|", 3)
