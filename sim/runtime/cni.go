@@ -39,6 +39,8 @@ type cniPlugin struct {
 	mu       sync.Mutex
 	networks []*cniNetwork
 	last     error // of the last load
+	watching bool
+	version  uint64
 }
 
 type cniNetwork struct {
@@ -47,13 +49,20 @@ type cniNetwork struct {
 }
 
 func newCNIPlugin(d *daemon, quiet bool) *cniPlugin {
-	n := &cniPlugin{d: d, confDir: d.config.CNIConfDir, binDirs: d.config.CNIBinDirs}
+	n := &cniPlugin{d: d, confDir: d.config.CNIConfDir, binDirs: d.config.CNIBinDirs, watching: true}
 	files := d.c.files()
-	files.MkdirAll(path.Dir(n.confDir), 0o755)
-	files.MkdirAll(n.confDir, 0o700)
-	n.load()
+	if f := d.c.thawedCNI(); quiet && f != nil {
+		n.recall(f)
+	} else {
+		files.MkdirAll(path.Dir(n.confDir), 0o755)
+		files.MkdirAll(n.confDir, 0o700)
+		n.load()
+	}
 	if n.last != nil && !quiet {
 		d.log.line("error", "failed to load cni during init, please check CRI plugin status before setting up network for pods", "error", n.last)
+	}
+	if !n.watching {
+		return n
 	}
 	if w, err := files.Watch(n.confDir); err == nil {
 		n.watch = w
@@ -87,6 +96,9 @@ func (n *cniPlugin) follow() {
 			continue
 		}
 		if e.Name == n.confDir && e.Op&(kernel.FileRename|kernel.FileRemove) != 0 {
+			n.mu.Lock()
+			n.watching, n.version = false, n.d.c.w.Version()
+			n.mu.Unlock()
 			n.d.log.line("error", "cni network conf syncer exits", "error", "cni conf dir is removed, stop watching")
 			return
 		}
@@ -110,7 +122,7 @@ func (n *cniPlugin) load() {
 	networks, err := n.read()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.networks, n.last = networks, err
+	n.networks, n.last, n.version = networks, err, n.d.c.w.Version()
 	if err != nil {
 		n.last = fmt.Errorf("cni config load failed: %v: failed to load cni config", err)
 	}

@@ -43,7 +43,8 @@ type Containerd struct {
 	dev        *filesystem.Tree // sealed
 	daemon     *daemon          // nil while it does not run
 	watchers   map[*eventWatcher]bool
-	thawed     bool // and not yet resumed
+	thawed     bool       // and not yet resumed
+	cni        *frozenCNI // until its daemon is resumed
 }
 
 type attachKey struct{}

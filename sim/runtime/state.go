@@ -131,6 +131,12 @@ func (c *Containerd) Freeze(s *kernel.Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.Put("release", 0, func() []byte { return encode([]string{c.options.Version, c.options.RuncVersion}) })
+	switch {
+	case c.daemon != nil && c.daemon.cni != nil:
+		c.daemon.cni.freeze(s)
+	case c.cni != nil:
+		s.Put("cni", 0, func() []byte { return encode(*c.cni) })
+	}
 	for id, b := range c.sandboxes {
 		s.Put("sandbox/"+id, b.version, func() []byte { return encode(frozenSandbox{b.sandboxData, marshal(b.Config)}) })
 	}
@@ -155,7 +161,7 @@ func (c *Containerd) Freeze(s *kernel.Snapshot) {
 func (c *Containerd) Thaw(parts kernel.Parts) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.thawed = true
+	c.thawed, c.cni = true, nil
 	clear(c.sandboxes)
 	clear(c.containers)
 	clear(c.images)
@@ -177,6 +183,9 @@ func (c *Containerd) Thaw(parts kernel.Parts) error {
 			if err = kernel.Decode(b, &l); err == nil && len(l) == 2 {
 				c.options.Version, c.options.RuncVersion = l[0], l[1]
 			}
+		case "cni":
+			c.cni = &frozenCNI{}
+			err = kernel.Decode(b, c.cni)
 		case "sandbox":
 			var f frozenSandbox
 			if err = kernel.Decode(b, &f); err == nil {
