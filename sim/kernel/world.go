@@ -29,6 +29,7 @@ type World struct {
 
 	warmUntil time.Time
 	resumed   atomic.Int64 // how many processes were
+	changes   atomic.Int64 // that are under way, see AwaitCalm
 
 	mu      sync.Mutex
 	sources map[string]*source

@@ -59,7 +59,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/userns"
 	"k8s.io/kubernetes/pkg/kubelet/util"
 	"k8s.io/kubernetes/pkg/kubelet/util/manager"
-	"k8s.io/kubernetes/pkg/kubelet/util/queue"
 	"k8s.io/kubernetes/pkg/kubelet/volumemanager"
 	volumecache "k8s.io/kubernetes/pkg/kubelet/volumemanager/cache"
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
@@ -77,6 +76,9 @@ type node struct {
 	p *kernel.Process
 	// registered: a resumed kubelet had registered its Node.
 	registered bool
+	manifests  *manifests
+	before     *memory   // what a resumed kubelet knew
+	syncLoop   time.Time // when the sync loop started
 	seen       seen
 	s          *options.KubeletServer
 	name       types.NodeName
@@ -97,6 +99,8 @@ type node struct {
 	runtime                      kubecontainer.Runtime
 	pods                         kubepod.Manager
 	workers                      kubelet.PodWorkers
+	work                         *workQueue
+	rest                         restingPods
 	statuses                     status.Manager
 	volumes                      volumemanager.VolumeManager
 	probes                       prober.Manager
@@ -249,9 +253,9 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 	logs := rotation{ContainerLogManager: logManager, n: n}
 	set("containerLogManager", logs)
 	set("reasonCache", kubelet.NewReasonCache())
-	work := queue.NewBasicWorkQueue(n.clock)
-	set("workQueue", work)
-	n.workers = newPodWorkers(&podSync{kl, n}, n.recorder, work, kc.SyncFrequency.Duration, backOffPeriod, podCache, n.alloc)
+	n.work = newWorkQueue(n.clock)
+	set("workQueue", n.work)
+	n.workers = newPodWorkers(&podSync{kl, n}, n.recorder, n.work, kc.SyncFrequency.Duration, backOffPeriod, podCache, n.alloc)
 	set("podWorkers", n.workers)
 
 	tokens := token.NewManager(api)
@@ -439,7 +443,7 @@ func (n *node) podSources(nodeSynced cache.InformerSynced) error {
 	ctx := n.p.Context()
 	if kc.StaticPodPath != "" {
 		logAt(n.p, "kubelet.go", 383).Info("Adding static pod path", "path", kc.StaticPodPath)
-		watchManifests(n.p, kc.StaticPodPath, n.name, kc.FileCheckFrequency.Duration, n.sources.Channel(ctx, kubetypes.FileSource))
+		n.manifests = watchManifests(n.p, kc.StaticPodPath, n.name, kc.FileCheckFrequency.Duration, n.sources.Channel(ctx, kubetypes.FileSource))
 	}
 	if kc.StaticPodURL != "" {
 		return errors.New("ckadrill does not simulate staticPodURL yet")

@@ -15,6 +15,7 @@ const (
 	maxImageBackOff             = 300 * time.Second
 	genericPlegRelistPeriod     = time.Second
 	genericPlegRelistThreshold  = 3 * time.Minute
+	housekeepingPeriod          = 2 * time.Second
 	containerGCPeriod           = time.Minute
 	imageGCPeriod               = 5 * time.Minute
 	runtimeCacheRefreshPeriod   = 10 * time.Second

@@ -24,6 +24,10 @@ type podSync struct {
 
 // SyncPod implements upstream's podSyncer.
 func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mirror *v1.Pod, status *kubecontainer.PodStatus) (bool, error) {
+	if due, ok := s.n.rest.take(pod); ok {
+		s.n.goOn(ctx, pod, due)
+		return false, nil
+	}
 	quiet := hushOf(s.n.p)
 	quiet.knew(pod)
 	defer quiet.synced(pod.UID)

@@ -116,6 +116,10 @@ func (n *node) loops() {
 	n.alloc.Run(ctx)
 	n.step()
 	go n.volumes.Run(ctx, getField(kl, "sourcesReady").(config.SourcesReady))
+	if n.before != nil {
+		updateRuntimeUp(kl)
+		n.relistAsBefore(n.before.Told, n.before.Relisted)
+	}
 	if n.clients != nil {
 		if p.Resumed() {
 			n.settle(ctx)
@@ -146,8 +150,14 @@ func (n *node) loops() {
 		n.classes.Start(p.Done())
 	}
 	n.step()
-	n.pleg.Start()
-	n.step()
+	if n.before == nil {
+		n.pleg.Start()
+		n.step()
+	} else {
+		go n.relistOn()
+		n.awaitPhase(n.before.SyncLoop, housekeepingPeriod)
+	}
+	n.syncLoop = time.Now()
 	syncLoop(kl, context.Background(), n.updates(), handler{kl, n})
 }
 
@@ -180,15 +190,11 @@ func (n *node) updates() <-chan kubetypes.PodUpdate {
 	return out
 }
 
-// settle lets a resumed kubelet see its runtime and its Node before it reports anything: what it then reports is what it
+// settle lets a resumed kubelet see its Node before it reports anything: what it then reports is what it
 // reported before.
 func (n *node) settle(ctx context.Context) {
 	if n.registered {
 		setField(n.kl, "registrationCompleted", true)
-	}
-	updateRuntimeUp(n.kl)
-	if g, ok := n.pleg.(interface{ Relist() }); ok {
-		g.Relist()
 	}
 	synced := getField(n.kl, "nodeHasSynced").(cache.InformerSynced)
 	for end := time.Now().Add(settleAfterThaw); !synced() && time.Now().Before(end); {

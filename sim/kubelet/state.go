@@ -1,29 +1,28 @@
 package kubelet
 
 import (
-	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/kubelet"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	proberesults "k8s.io/kubernetes/pkg/kubelet/prober/results"
-	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network/apiclient"
 )
 
-// State is what a machine's kubelet keeps in memory that must survive a freeze: back-offs, probe results, the status of
-// static Pods and what it has seen of the API, which nobody else can tell when the API is down. It is the holder "kubelet/<machine>". A kubelet that ends
-// takes its state with it, as the real one does; only a thaw gives it back.
+// State is what a machine's kubelet keeps in memory that must survive a freeze: back-offs, probe results, which Pods are at
+// rest until when, what it has told of the runtime and to the API, and what it has seen of the API, which nobody else can tell
+// when the API is down. It is the holder "kubelet/<machine>". A kubelet that ends takes its state with it, as the real one
+// does; only a thaw gives it back.
 //
 // Not kept: how many times in a row a probe has already failed. Its worker counts anew after a thaw.
 type State struct {
@@ -32,6 +31,8 @@ type State struct {
 	thawed *memory
 	// frozen is what the kubelet had seen, while none has gone on from it.
 	frozen *seen
+	// held are the frozen statuses until then.
+	held kernel.Parts
 	// events are what the running kubelet has recorded.
 	events *apiclient.EventMemory
 }
@@ -40,8 +41,11 @@ type State struct {
 type memory struct {
 	Crash, Pull                  []backOff
 	Liveness, Readiness, Startup []probeResult
-	Static                       []staticStatus
-	LastReport                   time.Time // of the Node's status
+	Resting                      []restingPod
+	Manifests                    *manifestMemory
+	Told                         []*kubecontainer.Pod // by the PLEG
+	Relisted, SyncLoop           time.Time            // when the PLEG turned last, and when the sync loop started
+	LastReport                   time.Time            // of the Node's status
 	Reasons                      []waitingReason
 	Unregistered                 bool // the kubelet has not registered its Node yet
 	// Delay is upstream's delayAfterNodeStatusChange, drawn after the last change.
@@ -61,11 +65,6 @@ type waitingReason struct{ UID, Container, Reason, Message string }
 type probeResult struct {
 	Container string
 	Result    int
-}
-
-type staticStatus struct {
-	Namespace, Name, UID string
-	Status               []byte // JSON
 }
 
 type stateKey struct{}
@@ -104,8 +103,12 @@ func (s *State) Freeze(snap *kernel.Snapshot) {
 	switch {
 	case s.live != nil && s.live.p.Alive():
 		s.live.seen.freeze(snap)
+		s.live.freezeStatuses(snap)
 	case s.frozen != nil:
 		s.frozen.freeze(snap)
+		for name, b := range s.held {
+			snap.Put(name, 1, func() []byte { return b })
+		}
 	}
 }
 
@@ -129,9 +132,17 @@ func (s *State) Thaw(parts kernel.Parts) error {
 	if err := f.thaw(parts); err != nil {
 		return err
 	}
+	if _, err := decodeStatuses(parts); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.thawed, s.frozen, s.events = m, f, events
+	s.thawed, s.frozen, s.events, s.held = m, f, events, kernel.Parts{}
+	for name, b := range parts {
+		if strings.HasPrefix(name, statusPart) {
+			s.held[name] = b
+		}
+	}
 	return nil
 }
 
@@ -158,8 +169,8 @@ func (n *node) recall() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live = n
-	m, f := s.thawed, s.frozen
-	s.thawed, s.frozen = nil, nil
+	m, f, held := s.thawed, s.frozen, s.held
+	s.thawed, s.frozen, s.held = nil, nil, nil
 	if m == nil || !n.p.Resumed() {
 		return
 	}
@@ -171,13 +182,11 @@ func (n *node) recall() {
 	// Containers that run already count as older than this kubelet, so that upstream's probe workers do not begin with
 	// "not ready". Upstream allows the start ten seconds of grace.
 	setField(n.probes, "start", time.Now().Add(10*time.Second))
-	for _, st := range m.Static {
-		var status v1.PodStatus
-		if json.Unmarshal(st.Status, &status) != nil {
-			continue
-		}
-		setStatus(n.statuses, st, status)
+	if l, err := decodeStatuses(held); err == nil {
+		n.restoreStatuses(l)
 	}
+	n.before = m
+	n.rest.set(m.Resting)
 	setField(n.kl, "lastStatusReportTime", m.LastReport)
 	setField(n.kl, "delayAfterNodeStatusChange", m.Delay)
 	n.registered = !m.Unregistered
@@ -194,36 +203,17 @@ func (n *node) recall() {
 func (n *node) memory() memory {
 	m := memory{Crash: backOffs(n.crash), Pull: backOffs(n.pull), Liveness: probeResults(n.liveness), Readiness: probeResults(n.readiness), Startup: probeResults(n.startup),
 		LastReport: getField(n.kl, "lastStatusReportTime").(time.Time), Unregistered: !getField(n.kl, "registrationCompleted").(bool), Delay: getField(n.kl, "delayAfterNodeStatusChange").(time.Duration), Pressure: n.eviction.pressures()}
+	m.Resting, m.SyncLoop = n.resting(), n.syncLoop
+	m.Told, m.Relisted = n.relisted()
+	m.Manifests = n.manifests.memory()
 	for _, p := range n.pods.GetPods() {
 		m.Reasons = append(m.Reasons, n.visibleReasons(p.UID)...)
-		if !kubetypes.IsStaticPod(p) {
-			continue
-		}
-		status, ok := n.statuses.GetPodStatus(p.UID)
-		if !ok {
-			continue
-		}
-		if b, err := json.Marshal(status); err == nil {
-			m.Static = append(m.Static, staticStatus{p.Namespace, p.Name, string(p.UID), b})
-		}
 	}
 	sort.Slice(m.Reasons, func(i, j int) bool {
 		a, b := m.Reasons[i], m.Reasons[j]
 		return a.UID < b.UID || a.UID == b.UID && a.Container < b.Container
 	})
-	sort.Slice(m.Static, func(i, j int) bool { return m.Static[i].UID < m.Static[j].UID })
 	return m
-}
-
-// setStatus puts a status into upstream's status manager as it is; its own way in would date every condition anew.
-func setStatus(m any, st staticStatus, status v1.PodStatus) {
-	table := fieldOf(m, "podStatuses")
-	v := reflect.New(table.Type().Elem())
-	setField(v.Interface(), "version", uint64(1))
-	setField(v.Interface(), "podName", st.Name)
-	setField(v.Interface(), "podNamespace", st.Namespace)
-	setField(v.Interface(), "status", status)
-	table.SetMapIndex(reflect.ValueOf(types.UID(st.UID)), v.Elem())
 }
 
 // visibleReasons are those that the status of a Pod tells of. Upstream may know a newer one, of which only its next sync

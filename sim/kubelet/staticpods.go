@@ -30,14 +30,16 @@ type manifests struct {
 	keys    map[string]string // file -> key of its Pod in store
 	updates chan<- any
 	events  chan kernel.FileEvent
+	listed  time.Time // when the directory was listed last
+	known   *manifestMemory
 }
 
 // watchManifests starts the source. It ends with the process.
-func watchManifests(p *kernel.Process, dir string, node types.NodeName, period time.Duration, updates chan<- any) {
+func watchManifests(p *kernel.Process, dir string, node types.NodeName, period time.Duration, updates chan<- any) *manifests {
 	if dir != "/" {
 		dir = strings.TrimRight(dir, "/")
 	}
-	m := &manifests{p: p, dir: dir, node: node, keys: map[string]string{}, updates: updates, events: make(chan kernel.FileEvent, 10)}
+	m := &manifests{p: p, dir: dir, node: node, keys: map[string]string{}, updates: updates, events: make(chan kernel.FileEvent, 10), known: knownManifests(p)}
 	m.store = cache.NewUndeltaStore(func(objs []any) {
 		pods := make([]*v1.Pod, 0, len(objs))
 		for _, o := range objs {
@@ -50,6 +52,7 @@ func watchManifests(p *kernel.Process, dir string, node types.NodeName, period t
 	}, cache.MetaNamespaceKeyFunc)
 	go m.run(period)
 	go m.watch()
+	return m
 }
 
 func (m *manifests) send(pods []*v1.Pod) {
@@ -62,7 +65,9 @@ func (m *manifests) send(pods []*v1.Pod) {
 func (m *manifests) run(period time.Duration) {
 	t := time.NewTicker(period)
 	defer t.Stop()
-	if err := m.list(); err != nil {
+	if next, ok := m.goOn(period); ok {
+		t.Reset(next)
+	} else if err := m.list(); err != nil {
 		logAt(m.p, "file.go", 98).Error(err, "Unable to read config path", "path", m.dir)
 	}
 	for {
@@ -70,6 +75,7 @@ func (m *manifests) run(period time.Duration) {
 		case <-m.p.Done():
 			return
 		case <-t.C:
+			t.Reset(period)
 			if err := m.list(); err != nil {
 				logAt(m.p, "file.go", 104).Error(err, "Unable to read config path", "path", m.dir)
 			}
@@ -84,6 +90,7 @@ func (m *manifests) run(period time.Duration) {
 var errNoManifests = errors.New("path does not exist, ignoring")
 
 func (m *manifests) list() error {
+	m.listed = time.Now()
 	info, err := m.p.Files.Stat(m.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		m.send([]*v1.Pod{}) // an empty list lets the source count as seen

@@ -461,6 +461,9 @@ func (t *Transport) Close() {
 
 // exchange hands one request over. again says that the connection could not take it and another must be found.
 func (t *Transport) exchange(c *clientConn, r *http.Request) (res *http.Response, err error, again bool) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		defer t.p.World().Changing()()
+	}
 	s := c.s
 	server, serves := s.begin()
 	if server == nil {

@@ -140,6 +140,7 @@ func (s *server) start(q *wire.Run) {
 	q.Limit.Watch(p, func(why string) { r.giveUp("the script was stopped: " + why) })
 	go func() {
 		r.wait()
+		s.w.AwaitCalm()
 		r.finish()
 	}()
 	s.await(r)

@@ -1,0 +1,146 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/kubelet/configmap"
+	"k8s.io/kubernetes/pkg/kubelet/secret"
+	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
+	"k8s.io/kubernetes/pkg/kubelet/util/queue"
+	"k8s.io/utils/clock"
+)
+
+// restingPod is a Pod whose worker waits for its next sync.
+type restingPod struct {
+	UID, Version string
+	Due          time.Time
+}
+
+// versionOf tells two states of a Pod apart by what makes a kubelet sync it: its generation, labels and annotations, of which a
+// static Pod's has the manifest's hash. What a kubelet adds when it sees a Pod does not count.
+func versionOf(p *v1.Pod) string {
+	annotations := maps.Clone(p.Annotations)
+	delete(annotations, kubetypes.ConfigFirstSeenAnnotationKey)
+	delete(annotations, kubetypes.ConfigSourceAnnotationKey)
+	return fmt.Sprint(p.Generation, p.DeletionTimestamp, p.Labels, annotations)
+}
+
+// resting are the Pods whose workers wait, by UID. All goroutines of the world are blocked.
+func (n *node) resting() []restingPod {
+	working := map[types.UID]bool{}
+	for it := fieldOf(n.workers, "podSyncStatuses").MapRange(); it.Next(); {
+		s := it.Value().Interface()
+		working[types.UID(it.Key().String())] = getField(s, "working").(bool) || !getField(s, "terminatingAt").(time.Time).IsZero()
+	}
+	var l []restingPod
+	for _, p := range n.pods.GetPods() {
+		busy, known := working[p.UID]
+		if due, ok := n.work.next(p.UID); ok && known && !busy {
+			l = append(l, restingPod{string(p.UID), versionOf(p), due})
+		}
+	}
+	slices.SortFunc(l, func(a, b restingPod) int { return cmp.Compare(a.UID, b.UID) })
+	return l
+}
+
+// restingPods are the Pods of a resumed kubelet whose first sync is not due yet.
+type restingPods struct {
+	mu   sync.Mutex
+	pods map[types.UID]restingPod
+}
+
+func (r *restingPods) set(l []restingPod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods = map[types.UID]restingPod{}
+	for _, p := range l {
+		r.pods[types.UID(p.UID)] = p
+	}
+}
+
+// take says when the next sync of a Pod is due that was at rest and has not changed since.
+func (r *restingPods) take(p *v1.Pod) (due time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x, ok := r.pods[p.UID]
+	delete(r.pods, p.UID)
+	return x.Due, ok && x.Version == versionOf(p)
+}
+
+// goOn makes known to the rest of a resumed kubelet a Pod that was at rest, as SyncPod would, and leaves all else as it was.
+func (n *node) goOn(ctx context.Context, pod *v1.Pod, due time.Time) {
+	if m, ok := getField(n.kl, "secretManager").(secret.Manager); ok && m != nil {
+		m.RegisterPod(pod)
+	}
+	if m, ok := getField(n.kl, "configMapManager").(configmap.Manager); ok && m != nil {
+		m.RegisterPod(pod)
+	}
+	n.probes.AddPod(ctx, pod)
+	n.work.pin(pod.UID, due)
+}
+
+// workQueue is upstream's, whose times can be kept over a freeze. What is ready comes in the order of the times, not of a map.
+type workQueue struct {
+	queue.WorkQueue
+	clock clock.Clock
+
+	mu     sync.Mutex
+	due    map[types.UID]time.Time
+	pinned map[types.UID]time.Time
+}
+
+func newWorkQueue(c clock.Clock) *workQueue {
+	return &workQueue{WorkQueue: queue.NewBasicWorkQueue(c), clock: c, due: map[types.UID]time.Time{}, pinned: map[types.UID]time.Time{}}
+}
+
+// Enqueue implements queue.WorkQueue.
+func (q *workQueue) Enqueue(item types.UID, delay time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if at, ok := q.pinned[item]; ok {
+		delete(q.pinned, item)
+		delay = at.Sub(q.clock.Now())
+	}
+	q.due[item] = q.clock.Now().Add(delay)
+	q.WorkQueue.Enqueue(item, delay)
+}
+
+// GetWork implements queue.WorkQueue.
+func (q *workQueue) GetWork() []types.UID {
+	l := q.WorkQueue.GetWork()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	slices.SortFunc(l, func(a, b types.UID) int {
+		if c := q.due[a].Compare(q.due[b]); c != 0 {
+			return c
+		}
+		return cmp.Compare(a, b)
+	})
+	for _, item := range l {
+		delete(q.due, item)
+	}
+	return l
+}
+
+// next is when a Pod's next sync is due.
+func (q *workQueue) next(item types.UID) (time.Time, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at, ok := q.due[item]
+	return at, ok
+}
+
+// pin decides when the sync that is enqueued next is due.
+func (q *workQueue) pin(item types.UID, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pinned[item] = at
+}
