@@ -100,6 +100,7 @@ type node struct {
 	pods                         kubepod.Manager
 	workers                      kubelet.PodWorkers
 	work                         *workQueue
+	pace                         *volumes.Pace
 	rest                         restingPods
 	statuses                     status.Manager
 	volumes                      volumemanager.VolumeManager
@@ -340,6 +341,7 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 	}
 	set("pluginManager", noPlugins{p})
 	pace := volumes.NewPace(idleVolumeLoop)
+	n.pace = pace
 	vm := volumemanager.NewVolumeManager(kc.EnableControllerAttachDetach, n.name, pace.Pods(n.pods), n.workers, api, plugins, mounter, utils,
 		n.root.private+"/pods", n.recorder, volumepathhandler.NewBlockVolumePathHandler())
 	reconciler := getField(vm, "reconciler")

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"path"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,6 +52,9 @@ func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mir
 	}
 	terminal, err := s.Kubelet.SyncPod(ctx, t, pod, mirror, status)
 	s.n.saveCheckpoints()
+	if err != nil && strings.Contains(err.Error(), kubelet.NetworkNotReadyErrorMsg) {
+		s.n.pace.Look() // upstream mounts the volumes of a Pod that it does not sync further
+	}
 	return terminal, err
 }
 

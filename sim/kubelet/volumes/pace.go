@@ -37,6 +37,12 @@ func (p *Pace) enter() {
 	}
 }
 
+// Look wakes the loops for a moment: there is a Pod whose volumes nobody waits for yet.
+func (p *Pace) Look() {
+	p.enter()
+	p.leave()
+}
+
 // linger is how long the loops go on after somebody stopped waiting: a volume that is mounted already is not waited for, but
 // its content is refreshed by the next turns.
 const linger = 500 * time.Millisecond
