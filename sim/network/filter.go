@@ -1,6 +1,7 @@
 package network
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -26,8 +27,12 @@ type Rule struct {
 	NotFrom, NotTo []netip.Prefix
 	// Ports are ranges of destination ports, any of which matches.
 	Ports []PortRange
-	// New makes the rule match only what opens a connection, as "--ctstate NEW" does.
-	New     bool
+	// New makes the rule match only what opens a connection, as "--ctstate NEW" does, and Established only what belongs to one.
+	New, Established bool
+	// Policy marks a chain's last rule, which takes what no other has.
+	Policy bool
+	// First says that the rule was put before those of other programs.
+	First   bool
 	Verdict Verdict
 	// RejectWith is the kind of refusal: "icmp-port-unreachable" (the default), "tcp-reset", "icmp-host-unreachable",
 	// "icmp-net-unreachable", "icmp-admin-prohibited".
@@ -157,6 +162,7 @@ func (r *Rule) matches(in, out string, p packet) bool {
 		r.Out != "" && r.Out != out,
 		r.Proto != "" && r.Proto != p.proto,
 		r.New && p.established,
+		r.Established && !p.established,
 		len(r.From) > 0 && !within(r.From, p.src.Addr()),
 		len(r.To) > 0 && !within(r.To, p.dst.Addr()),
 		within(r.NotFrom, p.src.Addr()),
@@ -182,4 +188,19 @@ func (n *Namespace) masquerades(p packet) bool {
 		}
 	}
 	return false
+}
+
+// Netfilter is all that a machine's packet filter has been told, by owner.
+type Netfilter struct {
+	Filters     map[string][]Rule
+	Masquerades map[string][]Masquerade
+	HostPorts   map[string][]HostPort
+	Services    Services
+}
+
+// Netfilter returns a copy of the machine's rules.
+func (n *Namespace) Netfilter() Netfilter {
+	n.f.mu.Lock()
+	defer n.f.mu.Unlock()
+	return Netfilter{maps.Clone(n.Filters), maps.Clone(n.Masquerades), maps.Clone(n.HostPorts), n.services.Services}
 }

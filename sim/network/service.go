@@ -12,6 +12,8 @@ type Services struct {
 	// ClusterCIDR is where local Pods' traffic comes from: what comes from elsewhere is masqueraded.
 	ClusterCIDR netip.Prefix
 	Ports       []ServicePort
+	// Mode is what kube-proxy makes rules of: iptables, ipvs or nftables.
+	Mode string
 	// NoLocalhostNodePorts is set by iptables.localhostNodePorts: false and by nodePortAddresses without a loopback.
 	NoLocalhostNodePorts bool
 	// NodePortAddresses restricts node ports to the machine's addresses within; none is every address.

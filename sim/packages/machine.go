@@ -44,6 +44,9 @@ func (s Set) archives() (l []archive) {
 	return l
 }
 
+// selfMade are the packages of Ubuntu whose files nobody else brings to a machine.
+var selfMade = []string{"init-system-helpers", "ufw"}
+
 // Files are what the packages of a set leave on a machine of Ubuntu when dpkg has installed them: their files, dpkg's database
 // with Ubuntu's own packages too, and the configuration and lists of apt.
 func (s Set) Files() []deb.Entry {
@@ -57,7 +60,7 @@ func (s Set) Files() []deb.Entry {
 		w.info(p.Package)
 		db.Put(record(p.Package, false))
 		for _, e := range p.Entries {
-			if own[e.Path] != nil || p.Name() == "init-system-helpers" {
+			if own[e.Path] != nil || slices.Contains(selfMade, p.Name()) {
 				w.l = append(w.l, e)
 			}
 		}
@@ -78,6 +81,7 @@ func (s Set) Files() []deb.Entry {
 	if s.Kubelet != "" && !s.Copied {
 		w.file("/var/lib/systemd/deb-systemd-helper-enabled/kubelet.service.dsh-also", "")
 	}
+	w.l = append(w.l, deb.Entry{Path: "/etc/systemd/system/multi-user.target.wants/ufw.service", Mode: fs.ModeSymlink | 0o777, Target: unitDir + "/ufw.service"})
 	w.apt(s)
 	return w.l
 }

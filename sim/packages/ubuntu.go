@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"io/fs"
@@ -117,7 +118,10 @@ func systemEntries(word string, commands map[string][]layout.Command) (l []deb.E
 		e.Content, e.Mode = b(), 0o644
 	} else if b, err := files.ReadFile("files/" + path.Base(name)); err == nil {
 		e.Content = b
-	} else if dir == "/usr/bin" || dir == "/usr/sbin" || dir == "/usr/lib/systemd" {
+		if !bytes.HasPrefix(b, []byte("#!")) {
+			e.Mode = 0o644
+		}
+	} else if dir == "/usr/bin" || dir == "/usr/sbin" || dir == "/usr/lib/systemd" || dir == "/usr/lib/ufw" {
 		e.Content = program(path.Base(name), version)
 	} else {
 		return nil, fmt.Errorf("nobody knows the file %s", name)

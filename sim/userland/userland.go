@@ -15,6 +15,7 @@ import (
 	"ckadrill/sim/userland/gnupg"
 	"ckadrill/sim/userland/kmod"
 	"ckadrill/sim/userland/layout"
+	"ckadrill/sim/userland/netfilter"
 	"ckadrill/sim/userland/nettools"
 	"ckadrill/sim/userland/procps"
 	"ckadrill/sim/userland/text"
@@ -29,6 +30,7 @@ func Register(ps *kernel.Programs) {
 	procps.Register(ps)
 	admin.Register(ps)
 	kmod.Register(ps)
+	netfilter.Register(ps)
 	dpkg.Register(ps)
 	apt.Register(ps)
 	gnupg.Register(ps)

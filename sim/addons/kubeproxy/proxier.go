@@ -143,7 +143,7 @@ func (x *proxier) sync() error {
 		names = append(names, n)
 	}
 	sort.Slice(names, func(i, j int) bool { return names[i].String() < names[j].String() })
-	table := &network.Services{NoLocalhostNodePorts: !x.s.localhostNodePorts()}
+	table := &network.Services{Mode: string(x.s.config.Mode), NoLocalhostNodePorts: !x.s.localhostNodePorts()}
 	for _, c := range x.s.config.DetectLocal.ClusterCIDRs {
 		if p, err := netip.ParsePrefix(c); err == nil && p.Addr().Is4() {
 			table.ClusterCIDR = p.Masked()

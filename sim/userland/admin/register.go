@@ -15,7 +15,7 @@ var Commands = map[string]func(c *libc.Prog) int{
 	"vi": editor, "vim": editor, "nano": editor, "editor": editor, "emacs": notSimulated,
 	"snap": notSimulated, "add-apt-repository": notSimulated,
 	"useradd": notSimulated, "usermod": notSimulated, "userdel": notSimulated, "groupadd": notSimulated, "passwd": notSimulated, "adduser": notSimulated, "visudo": notSimulated, "chroot": notSimulated,
-	"iptables-save": notSimulated, "iptables": notSimulated, "nft": notSimulated, "tcpdump": notSimulated, "ufw": notSimulated, "tmux": notSimulated, "screen": notSimulated, "man": notSimulated, "git": notSimulated,
+	"nft": notSimulated, "tcpdump": notSimulated, "tmux": notSimulated, "screen": notSimulated, "man": notSimulated, "git": notSimulated,
 	"nsenter": notSimulated, "unshare": notSimulated, "logger": logger, "mkfs.ext4": notSimulated, "fdisk": notSimulated, "mkswap": mkswap, "fallocate": fallocate, "loginctl": notSimulated,
 }
 
