@@ -77,6 +77,7 @@ func TestBusyboxSpeaksAsBusybox(t *testing.T) {
 			{"stat /no", "stat: can't stat '/no': No such file or directory\n"},
 			{"ed", "sh: ed: ckadrill does not simulate the program \"busybox-ed\" yet\n"},
 			{"tail -f /nofile", "tail: can't open '/nofile': No such file or directory\ntail: no files\n"},
+			{"(sleep 2; echo one > /tmp/t; sleep 2; mv /tmp/t /tmp/u; sleep 2; echo two > /tmp/t) & timeout 9 tail -n +1 -F /tmp/t", "tail: can't open '/tmp/t': No such file or directory\ntail: /tmp/t has appeared; following end of new file\none\ntail: /tmp/t has become inaccessible: No such file or directory\ntail: /tmp/t has appeared; following end of new file\ntwo\n"},
 		} {
 			if got := run(c[0]); got != c[1] {
 				t.Errorf("%s\n got %q\nwant %q", c[0], got, c[1])

@@ -210,14 +210,17 @@ func tail(c *libc.Prog) int {
 				headHeader(c, name, headers, &first)
 				c.Fail("error reading '%s': %s", name, libc.Strerror(err))
 			} else {
-				if c.Busybox {
+				switch {
+				case !c.Busybox:
+					c.Fail("cannot open '%s' for reading: %s", name, libc.Strerror(err))
+				case retry && follow:
+					c.Warn("can't open '%s': %s", name, libc.Strerror(err))
+				default:
 					c.Fail("can't open '%s': %s", name, libc.Strerror(err))
 					if len(files) == 1 {
 						c.Fail("no files")
 					}
-					continue
 				}
-				c.Fail("cannot open '%s' for reading: %s", name, libc.Strerror(err))
 				if retry && follow {
 					watch = append(watch, &followed{name: name, gone: true})
 				}
@@ -267,7 +270,11 @@ func tail(c *libc.Prog) int {
 		for _, w := range watch {
 			i, err := c.Files.Stat(c.Path(w.name))
 			if err != nil {
-				if !w.gone && retry {
+				switch {
+				case !retry || w.gone:
+				case c.Busybox:
+					c.Warn("%s has become inaccessible: %s", w.name, libc.Strerror(err))
+				default:
 					c.Warn("'%s' has become inaccessible: %s", w.name, libc.Strerror(err))
 				}
 				w.gone = true
@@ -280,13 +287,23 @@ func tail(c *libc.Prog) int {
 				if !retry {
 					continue
 				}
-				c.Warn("'%s' has appeared;  following new file", w.name)
+				if c.Busybox {
+					c.Warn("%s has appeared; following end of new file", w.name)
+				} else {
+					c.Warn("'%s' has appeared;  following new file", w.name)
+				}
 				w.gone, w.pos = false, 0
 			case inodeOf(i) != w.inode && retry:
-				c.Warn("'%s' has been replaced;  following new file", w.name)
+				if c.Busybox {
+					c.Warn("%s has been replaced; following end of new file", w.name)
+				} else {
+					c.Warn("'%s' has been replaced;  following new file", w.name)
+				}
 				w.pos = 0
 			case i.Size() < w.pos:
-				c.Warn("%s: file truncated", w.name)
+				if !c.Busybox {
+					c.Warn("%s: file truncated", w.name)
+				}
 				w.pos = 0
 			}
 			w.inode = inodeOf(i)
