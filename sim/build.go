@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"time"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/kubeadm"
@@ -13,7 +14,7 @@ import (
 )
 
 // Build makes the cluster from nothing: the files by kubeadm's phases, then the first control plane is switched on, the
-// objects are made through the API as kubeadm init does, and the other machines join one by one. It returns when all nodes are Ready and all system Pods run.
+// objects are made through the API as kubeadm init does, other control planes join by kubeadm itself, and the workers one by one. It returns when all nodes are Ready and all system Pods run.
 func (c *Cluster) Build() error {
 	l, err := kubeadm.Build(c.w, c.spec)
 	if err != nil {
@@ -35,24 +36,52 @@ func (c *Cluster) Build() error {
 	if err != nil {
 		return err
 	}
+	for _, m := range c.spec.Machines {
+		if m.Role == kubeadm.ControlPlane || m.Role == kubeadm.Worker {
+			continue
+		}
+		x, err := c.Machine(m.Name)
+		if err != nil {
+			return err
+		}
+		x.Boot()
+	}
 	first.Boot()
 	var out bytes.Buffer
 	var failed error
 	p := first.Host().Processes.Start(kernel.Spec{
 		Argv: []string{"kubeadm", "init"}, Env: []string{"HOME=/root", "PATH=" + machine.DefaultPath}, Files: first.Files(kernel.Root), Net: first.Network(), Stdout: &out, Stderr: &out,
 	}, func(p *kernel.Process) int {
-		failed = kubeadm.Bootstrap(p, l, func(m kubeadm.Machine) error {
-			x, err := c.Machine(m.Name)
-			if err == nil {
-				x.Boot()
-			}
-			return err
-		})
+		failed = kubeadm.Bootstrap(p, l, c.start)
 		return 0
 	})
 	p.Wait()
 	if failed != nil {
 		return fmt.Errorf("%w\n%s%s", failed, out.String(), c.diagnosis())
+	}
+	return nil
+}
+
+// joinTimeout is how long a machine may take to join a cluster under construction.
+const joinTimeout = 10 * time.Minute
+
+func (c *Cluster) start(m kubeadm.Machine, script string) error {
+	x, err := c.Machine(m.Name)
+	if err != nil {
+		return err
+	}
+	if !x.PoweredOn() {
+		x.Boot()
+	}
+	if script == "" {
+		return nil
+	}
+	exit, out, err := c.Exec(m.Name, "root", script, joinTimeout)
+	if err == nil && exit != 0 {
+		err = fmt.Errorf("the script ended with %d", exit)
+	}
+	if err != nil {
+		return fmt.Errorf("machine %s: %w\n%s", m.Name, err, out)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"ckadrill/sim/runtime"
 	"ckadrill/sim/runtime/registry"
 	"ckadrill/sim/userland"
+	"ckadrill/sim/userland/haproxy"
 )
 
 // Cluster is a simulated cluster in a world.
@@ -52,6 +53,7 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 	flannel.Register(w.Programs)
 	kubeproxy.Register(w.Programs)
 	coredns.Register(w.Programs)
+	haproxy.Register(w.Programs)
 
 	c.fabric = network.NewFabric(w)
 	c.fabric.AddGateway(gateway)

@@ -20,12 +20,16 @@ import (
 func presetCommand() *cobra.Command {
 	var rest time.Duration
 	c := &cobra.Command{
-		Use:    "preset DIR",
+		Use:    "preset DIR [NAME...]",
 		Short:  "Build the embedded clusters",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			for _, name := range presets.Names() {
+			names := args[1:]
+			if len(names) == 0 {
+				names = presets.Names()
+			}
+			for _, name := range names {
 				var err error
 				for seed := range uint64(presetAttempts) {
 					if err = buildPreset(name, seed+1, args[0], rest); err == nil {

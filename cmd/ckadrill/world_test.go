@@ -59,7 +59,8 @@ func run(t testing.TB, p *front.Play, script string) (string, int) {
 }
 
 // A script test is a file of blocks: a command line after "$ ", and below it regular expressions, each of which must match
-// a line of the output, in this order; "! " before one means that no line may match it.
+// a line of the output, in this order; "! " before one means that no line may match it. Above the blocks "preset: NAME" chooses
+// another cluster than the reference.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -71,8 +72,15 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := world(t, "reference", "")
-			for _, block := range strings.Split("\n"+string(b), "\n$ ")[1:] {
+			blocks := strings.Split("\n"+string(b), "\n$ ")
+			preset := "reference"
+			for line := range strings.Lines(blocks[0]) {
+				if name, ok := strings.CutPrefix(line, "preset: "); ok {
+					preset = strings.TrimSpace(name)
+				}
+			}
+			p := world(t, preset, "")
+			for _, block := range blocks[1:] {
 				command, want, _ := strings.Cut(block, "\n")
 				out, _ := run(t, p, command)
 				expect(t, command, out, want)

@@ -2,8 +2,10 @@ package kubeadm
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
 	"k8s.io/kubernetes/cmd/kubeadm/app/componentconfigs"
+	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
 	dnsaddon "k8s.io/kubernetes/cmd/kubeadm/app/phases/addons/dns"
 	proxyaddon "k8s.io/kubernetes/cmd/kubeadm/app/phases/addons/proxy"
 	clusterinfophase "k8s.io/kubernetes/cmd/kubeadm/app/phases/bootstraptoken/clusterinfo"
@@ -38,20 +41,23 @@ const controlPlaneTimeout = 4 * time.Minute
 // settleTimeout is how long Bootstrap waits for nodes and system Pods. Images are local, so a minute is plenty.
 const settleTimeout = 5 * time.Minute
 
+// Starter switches a machine on, unless it is, and runs a script there as root.
+type Starter func(m Machine, script string) error
+
 // Bootstrap makes the objects of a cluster whose machines run with the files of l: what "kubeadm init" does after it has
 // started the kubelet, and the Pod network. It runs as the process p on the first control plane, with root's view of its files,
 // prints kubeadm's lines to p's standard output, and returns when all nodes are Ready and all system Pods run.
-func Bootstrap(p *kernel.Process, l *Layout, join func(m Machine) error) error {
+func Bootstrap(p *kernel.Process, l *Layout, start Starter) error {
 	first, err := l.Cluster.FirstControlPlane()
 	if err != nil {
 		return err
 	}
-	return withStdout(p.Stdout, func(b []byte) []byte { return b }, func(*capture) error {
+	client, dyn, err := clients(p, kubernetesDir+"/admin.conf")
+	if err != nil {
+		return err
+	}
+	err = withStdout(p.Stdout, func(b []byte) []byte { return b }, func(*capture) error {
 		cfg, err := l.configuration(first)
-		if err != nil {
-			return err
-		}
-		client, dyn, err := clients(p, kubernetesDir+"/admin.conf")
 		if err != nil {
 			return err
 		}
@@ -66,34 +72,79 @@ func Bootstrap(p *kernel.Process, l *Layout, join func(m Machine) error) error {
 		if err != nil {
 			return err
 		}
-		if err := objects(p.Context(), cfg, admin, client, super); err != nil {
+		return objects(p.Context(), cfg, admin, client, super)
+	})
+	if err != nil {
+		return err
+	}
+	// kubelet-finalize: the kubelet uses its rotatable certificate from now on. The events that it could not post yet are lost.
+	if err := machine.Of(p.Host()).Systemd().Restart("kubelet.service"); err != nil {
+		return err
+	}
+	if err := waitForNode(p.Context(), client, first); err != nil {
+		return err
+	}
+	// One after the other, as an administrator does it: so the nodes' Pod networks come in the machines' order.
+	if err := l.joinControlPlanes(p, client, first, start); err != nil {
+		return err
+	}
+	for _, m := range l.Cluster.Machines {
+		if m.Role != Worker {
+			continue
+		}
+		if err := start(m, ""); err != nil {
 			return err
 		}
-		// kubelet-finalize: the kubelet uses its rotatable certificate from now on. The events that it could not post yet are lost.
-		if err := machine.Of(p.Host()).Systemd().Restart("kubelet.service"); err != nil {
+		if err := waitForNode(p.Context(), client, m); err != nil {
 			return err
 		}
-		// One after the other, as an administrator does it: so the nodes' Pod networks come in the machines' order.
-		for _, m := range l.Cluster.Machines {
-			if m.Name != first.Name {
-				if err := join(m); err != nil {
-					return err
-				}
-			}
-			if err := waitForNode(p.Context(), client, m); err != nil {
+	}
+	if err := podNetwork(p.Context(), dyn, l.Cluster); err != nil {
+		return err
+	}
+	return waitUntilSettled(p.Context(), client, l.Cluster)
+}
+
+// joinScript waits for containerd, joins with a command and a certificate key, and does what kubeadm's closing words ask for.
+const joinScript = `set -e
+until crictl info >/dev/null 2>&1; do sleep 1; done
+%s --control-plane --certificate-key %s
+for home in /root /home/candidate; do
+	mkdir -p $home/.kube
+	cp /etc/kubernetes/admin.conf $home/.kube/config
+done
+chown -R candidate:candidate /home/candidate/.kube`
+
+// joinControlPlanes runs "kubeadm join --control-plane" on the other control planes, with the certificates that the first one has
+// uploaded, and gives their users the copies of admin.conf.
+func (l *Layout) joinControlPlanes(p *kernel.Process, client clientset.Interface, first Machine, start Starter) error {
+	key := ""
+	for _, m := range l.Cluster.Machines {
+		if m.Role != ControlPlane || m.Name == first.Name {
+			continue
+		}
+		if key == "" {
+			b := make([]byte, constants.CertificateKeySize)
+			if _, err := io.ReadFull(p.World().Random("kubeadm/certificate-key"), b); err != nil {
 				return err
 			}
-			if m.Role == ControlPlane && m.Name != first.Name {
-				if err := markcontrolplanephase.MarkControlPlane(client, m.Name, cfg.NodeRegistration.Taints); err != nil {
-					return err
-				}
+			key = hex.EncodeToString(b)
+			if err := start(first, "kubeadm init phase upload-certs --upload-certs --certificate-key "+key); err != nil {
+				return err
 			}
 		}
-		if err := podNetwork(p.Context(), dyn, l.Cluster); err != nil {
+		join, err := l.JoinCommand()
+		if err != nil {
 			return err
 		}
-		return waitUntilSettled(p.Context(), client, l.Cluster)
-	})
+		if err := start(m, fmt.Sprintf(joinScript, join, key)); err != nil {
+			return err
+		}
+		if err := waitForNode(p.Context(), client, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // configuration is kubeadm's configuration as it is uploaded: with the machine's paths.

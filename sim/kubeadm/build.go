@@ -56,8 +56,6 @@ type builder struct {
 	keys int // how many preset keys are taken
 	// first is the first control plane's files: joining machines get their CA from it.
 	first *Tree
-	// members are the machines that etcd has members on so far.
-	members []Machine
 }
 
 // newKey hands the preset keys out in order, so that equal clusters have equal keys.
@@ -74,14 +72,14 @@ func (b *builder) machine(m Machine) error {
 		_, err := b.c.FirstControlPlane()
 		return err
 	}
+	if b.first != nil && m.Role == ControlPlane { // it joins when the cluster runs, see Bootstrap
+		return nil
+	}
 	var t *Tree
 	output, err := runUpstream(b.w, b.newKey, func(d privateDir) (err error) {
-		switch {
-		case b.first == nil:
+		if b.first == nil {
 			err = initPhases(d, b.c, m)
-		case m.Role == ControlPlane:
-			err = joinControlPlanePhases(d, b.first, b.c, m, b.members)
-		default:
+		} else {
 			err = joinWorkerPhases(d, b.first, b.c, m)
 		}
 		if err != nil {
@@ -100,7 +98,6 @@ func (b *builder) machine(m Machine) error {
 	}
 	b.l.Output[m.Name] = output
 	if m.Role == ControlPlane {
-		b.members = append(b.members, m)
 		t.Dir("/var/lib/etcd", 0o700)
 		admin, _ := t.File(kubernetesDir + "/admin.conf")
 		userConfigs(t, admin.Content)

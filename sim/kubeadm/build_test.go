@@ -362,34 +362,28 @@ func TestNothingOfTheHostIsLeft(t *testing.T) {
 	})
 }
 
+// Further control planes join when the cluster runs; the workers use the endpoint.
 func TestSeveralControlPlanes(t *testing.T) {
 	at(t, func(w *kernel.World) {
 		c := recorded()
-		c.Endpoint = "192.168.122.10:6443"
+		c.Endpoint = "balancer:6443"
 		c.Machines[1].Role = ControlPlane
+		c.Machines = append(c.Machines, Machine{Name: "balancer", Address: netip.MustParseAddr("192.168.122.10"), Role: Balancer})
 		l := build(t, w, c)
-		one, two := l.Trees["cka-cp1"], l.Trees["cka-w1"]
-		for _, f := range sharedCertificates {
-			if p := path.Join(certificatesDir, f); content(t, one, p) != content(t, two, p) {
-				t.Errorf("%s differs between the control planes", f)
-			}
+		if _, ok := l.Trees["cka-w1"].File(certificatesDir + "/apiserver.crt"); ok {
+			t.Error("the second control plane has certificates already")
 		}
-		if content(t, one, certificatesDir+"/apiserver.key") == content(t, two, certificatesDir+"/apiserver.key") {
-			t.Error("two API servers share a key")
-		}
-		etcd := content(t, two, manifestsDir+"/etcd.yaml")
-		for _, want := range []string{
-			"--initial-cluster=cka-cp1=https://192.168.122.11:2380,cka-w1=https://192.168.122.12:2380", "--initial-cluster-state=existing", "--name=cka-w1",
-		} {
-			if !strings.Contains(etcd, want) {
-				t.Errorf("etcd's manifest lacks %s:\n%s", want, etcd)
-			}
-		}
-		if conf := content(t, l.Trees["cka-w2"], kubernetesDir+"/kubelet.conf"); !strings.Contains(conf, "server: https://192.168.122.10:6443") {
+		if conf := content(t, l.Trees["cka-w2"], kubernetesDir+"/kubelet.conf"); !strings.Contains(conf, "server: https://balancer:6443") {
 			t.Errorf("the worker does not use the endpoint:\n%s", conf)
 		}
-		if conf := content(t, two, kubernetesDir+"/scheduler.conf"); !strings.Contains(conf, "server: https://192.168.122.12:6443") {
-			t.Errorf("the scheduler does not use its own API server:\n%s", conf)
+		conf := content(t, l.Trees["balancer"], haproxyFile)
+		for _, want := range []string{"\tserver cka-cp1 192.168.122.11:6443 check", "\tserver cka-w1 192.168.122.12:6443 check"} {
+			if !strings.Contains(conf, want) {
+				t.Errorf("haproxy's configuration lacks %q:\n%s", want, conf)
+			}
+		}
+		if _, ok := l.Trees["balancer"].File("/usr/bin/kubelet"); ok {
+			t.Error("the balancer has a kubelet")
 		}
 	})
 }
@@ -401,6 +395,7 @@ func TestClusterIsValidated(t *testing.T) {
 		"two machines are named":   func(c *Cluster) { c.Machines[1].Name = "cka-cp1" },
 		"another one has the addr": func(c *Cluster) { c.Machines[1].Address = c.Machines[0].Address },
 		"needs a Pod CIDR for its": func(c *Cluster) { c.Machines[2].PodCIDR = netip.Prefix{} },
+		"need an endpoint":         func(c *Cluster) { c.Machines[1].Role = ControlPlane },
 		"unknown role":             func(c *Cluster) { c.Machines[2].Role = "boss" },
 		"no control plane machine": func(c *Cluster) { c.Machines = c.Machines[1:] },
 	} {

@@ -28,6 +28,9 @@ const (
 // packageSet is the packages of a machine.
 func packageSet(c Cluster, m Machine) packages.Set {
 	v := m.version(c)
+	if m.Role == Balancer {
+		return packages.Set{More: []string{"haproxy"}}
+	}
 	s := packages.Set{Kubectl: v, Copied: c.Unpackaged}
 	if m.Role != Plain {
 		s.Kubelet, s.Kubeadm, s.CNI, s.CRITools, s.Containerd = v, v, packages.CNI(v), strings.TrimPrefix(c.criTools(v), "v"), containerdVersion
@@ -53,7 +56,12 @@ func packageFiles(c Cluster, m Machine) *Tree {
 			t.Write(e.Path, e.Mode.Perm(), e.Content)
 		}
 	}
-	if m.Role == Plain {
+	switch m.Role {
+	case Plain:
+		return t
+	case Balancer:
+		t.Write(haproxyFile, 0o644, c.haproxyConfig())
+		t.Symlink(unitDir+"/haproxy.service", "/etc/systemd/system/multi-user.target.wants/haproxy.service")
 		return t
 	}
 	if m.Role == ControlPlane {

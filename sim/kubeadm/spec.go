@@ -29,6 +29,8 @@ const (
 	Worker Role = "worker"
 	// Spare machines have the packages, but are not part of the cluster: "kubeadm init" or "join" can be run there.
 	Spare Role = "spare"
+	// Balancer machines run haproxy, which leads to the control planes, and have no Kubernetes package.
+	Balancer Role = "load-balancer"
 	// Plain machines have no Kubernetes package but kubectl: a place to work from.
 	Plain Role = "plain"
 )
@@ -114,6 +116,7 @@ func (c Cluster) Validate() error {
 	if !c.PodCIDR.IsValid() || !c.ServiceCIDR.IsValid() {
 		return fmt.Errorf("cluster %s needs a Pod and a Service CIDR", c.Version)
 	}
+	controlPlanes := 0
 	names, addresses := map[string]bool{}, map[netip.Addr]bool{}
 	for _, m := range c.Machines {
 		switch {
@@ -129,11 +132,17 @@ func (c Cluster) Validate() error {
 			return fmt.Errorf("machine %s needs a Pod CIDR for its bridge", m.Name)
 		}
 		switch m.Role {
-		case ControlPlane, Worker, Spare, Plain:
+		case ControlPlane, Worker, Spare, Balancer, Plain:
 		default:
 			return fmt.Errorf("machine %s has the unknown role %q", m.Name, m.Role)
 		}
 		names[m.Name], addresses[m.Address] = true, true
+		if m.Role == ControlPlane {
+			controlPlanes++
+		}
+	}
+	if controlPlanes > 1 && c.Endpoint == "" {
+		return fmt.Errorf("several control planes need an endpoint that leads to them")
 	}
 	return nil
 }

@@ -371,6 +371,8 @@ func (t *Transport) bytes() *http.Transport {
 			},
 			TLSClientConfig: t.cfg.Clone(), TLSHandshakeTimeout: tlsHandshakeTimeout, ForceAttemptHTTP2: !t.HTTP1, IdleConnTimeout: 90 * time.Second,
 			DisableCompression: true,
+			// as client-go, see h2PingTimeout
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 		}
 	}
 	return t.real

@@ -14,6 +14,8 @@ import (
 type Set struct {
 	Kubelet, Kubeadm, Kubectl string // "v1.35.9"
 	CRITools, CNI, Containerd string // "1.35.0"
+	// More are packages of Ubuntu that not every machine has.
+	More []string
 	// Held are the packages that an upgrade leaves alone.
 	Held []string
 	// Copied says that the programs were copied from the packages: dpkg knows of none of them.
@@ -54,13 +56,14 @@ func (s Set) Files() []deb.Entry {
 	db := &deb.Database{}
 	var states strings.Builder
 	for _, p := range ubuntu() {
-		if !p.installed {
+		more := slices.Contains(s.More, p.Name())
+		if !p.installed && !more {
 			continue
 		}
 		w.info(p.Package)
 		db.Put(record(p.Package, false))
 		for _, e := range p.Entries {
-			if own[e.Path] != nil || slices.Contains(selfMade, p.Name()) {
+			if more || own[e.Path] != nil || slices.Contains(selfMade, p.Name()) {
 				w.l = append(w.l, e)
 			}
 		}

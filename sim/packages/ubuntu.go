@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"strconv"
 	"strings"
@@ -55,6 +56,11 @@ var ubuntu = sync.OnceValue(func() []systemPackage {
 		}
 	}
 	for _, p := range out {
+		for _, e := range p.Entries {
+			if path.Dir(e.Path) == unitDir && !p.installed {
+				maps.Copy(p.Info, unitScripts(path.Base(e.Path), true))
+			}
+		}
 		dirs := []string{"/usr/share/doc/" + p.Name()}
 		if p.Name() == "base-files" {
 			dirs = append(dirs, baseDirectories...)
@@ -133,4 +139,16 @@ func systemEntries(word string, commands map[string][]layout.Command) (l []deb.E
 var own = map[string]func() []byte{
 	"/etc/ssl/certs/ca-certificates.crt":             func() []byte { return certificates },
 	"/usr/share/keyrings/ubuntu-archive-keyring.gpg": func() []byte { return ubuntuKey.public() },
+}
+
+// File is the content of a file that a package of Ubuntu brings to machines which have it, nil if there is none.
+func File(name string) []byte {
+	for _, p := range ubuntu() {
+		for _, e := range p.Entries {
+			if e.Path == name {
+				return e.Content
+			}
+		}
+	}
+	return nil
 }

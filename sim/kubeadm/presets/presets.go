@@ -33,6 +33,7 @@ func Get(name string) (kubeadm.Cluster, error) {
 var presets = map[string]func() kubeadm.Cluster{
 	"reference": Reference,
 	"recorded":  Recorded,
+	"ha":        HighlyAvailable,
 }
 
 // machine is one of the machines that all presets share: a control plane with 2 CPUs and 4 GiB, workers with 2 GiB.
@@ -93,5 +94,25 @@ func Recorded() kubeadm.Cluster {
 		},
 	}
 	c.Machines[0].KubeletArgs = []string{"node-ip=192.168.122.11"}
+	return c
+}
+
+// HighlyAvailable is a cluster like the reference with three control planes, each with a member of etcd, behind haproxy on a
+// machine of its own.
+func HighlyAvailable() kubeadm.Cluster {
+	c := Reference()
+	c.Endpoint = "cka-lb:6443"
+	cp, w := c.Machines[0].Images, c.Machines[1].Images
+	c.Machines = []kubeadm.Machine{
+		machine(0, kubeadm.ControlPlane, "cka-cp1", cp),
+		machine(1, kubeadm.ControlPlane, "cka-cp2", cp),
+		machine(2, kubeadm.ControlPlane, "cka-cp3", cp),
+		machine(3, kubeadm.Worker, "cka-w1", w),
+		machine(4, kubeadm.Worker, "cka-w2", w),
+		{Name: "cka-lb", Role: kubeadm.Balancer, Address: netip.AddrFrom4([4]byte{192, 168, 122, 10}), CPUs: 1, Memory: gibibyte, Disk: 10 * gibibyte},
+	}
+	for i := range c.Machines {
+		c.Machines[i].PodCIDR = netip.Prefix{} // whichever the controller manager gives it
+	}
 	return c
 }

@@ -23,7 +23,7 @@ func TestPresetsAreValid(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Get("nosuch"); err == nil || err.Error() != `there is no cluster "nosuch"; there are [recorded reference]` {
+	if _, err := Get("nosuch"); err == nil || err.Error() != `there is no cluster "nosuch"; there are [ha recorded reference]` {
 		t.Error(err)
 	}
 }

@@ -273,7 +273,7 @@ var knownKeys = map[string][]string{
 		"StartLimitBurst", "TimeoutStartSec", "TimeoutStopSec", "TimeoutSec", "KillMode", "KillSignal", "SendSIGKILL", "User", "Group", "WorkingDirectory", "RemainAfterExit", "PIDFile", "SuccessExitStatus", "RestartPreventExitStatus",
 		"LimitNOFILE", "LimitNPROC", "LimitCORE", "LimitMEMLOCK", "TasksMax", "Delegate", "OOMScoreAdjust", "Slice", "Nice", "CPUAccounting", "MemoryAccounting", "IOAccounting", "MemoryMax", "MemoryHigh", "CPUQuota", "CPUWeight", "UMask", "StandardOutput",
 		"StandardError", "StandardInput", "SyslogIdentifier", "PrivateTmp", "ProtectSystem", "ProtectHome", "NoNewPrivileges", "CapabilityBoundingSet", "AmbientCapabilities", "RuntimeDirectory", "StateDirectory", "LogsDirectory",
-		"RuntimeDirectoryMode", "RuntimeDirectoryPreserve", "IgnoreSIGPIPE", "NotifyAccess", "WatchdogSec", "BusName", "RootDirectory", "ReadOnlyPaths", "ReadWritePaths", "InaccessiblePaths", "DeviceAllow", "DevicePolicy", "Sockets", "GuessMainPID", "OOMPolicy", "SELinuxContext"},
+		"RuntimeDirectoryMode", "RuntimeDirectoryPreserve", "IgnoreSIGPIPE", "NotifyAccess", "WatchdogSec", "BusName", "RootDirectory", "ReadOnlyPaths", "BindPaths", "BindReadOnlyPaths", "ReadWritePaths", "InaccessiblePaths", "DeviceAllow", "DevicePolicy", "Sockets", "GuessMainPID", "OOMPolicy", "SELinuxContext"},
 	"Install": {"WantedBy", "RequiredBy", "Alias", "Also", "DefaultInstance"},
 	"Socket":  nil, "Timer": nil, "Mount": nil, "Path": nil, "Swap": nil, "Slice": nil,
 }
