@@ -71,8 +71,8 @@ func (r *recorder) AnnotatedEventf(o runtime.Object, notes map[string]string, ki
 // going wrong when it looks at its Pods for the first time.
 var announcements = map[string]bool{
 	events.BackOffStartContainer: true, events.FailedMountVolume: true, events.NetworkNotReady: true, events.FailedCreatePodSandBox: true,
-	events.FailedToPullImage: true,
-	events.StartingKubelet:   true, events.NodeReady: true, events.NodeNotReady: true, events.NodeSchedulable: true, events.NodeNotSchedulable: true,
+	events.FailedToPullImage: true, events.ContainerUnhealthy: true,
+	events.StartingKubelet: true, events.NodeReady: true, events.NodeNotReady: true, events.NodeSchedulable: true, events.NodeNotSchedulable: true,
 	events.SuccessfulNodeAllocatableEnforcement: true, events.NodeRebooted: true,
 	"NodeHasSufficientMemory": true, "NodeHasNoDiskPressure": true, "NodeHasSufficientPID": true,
 }
