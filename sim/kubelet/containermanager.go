@@ -31,6 +31,7 @@ type containerManager struct {
 	disk     v1.ResourceList
 	hardware hardware
 	recorder record.EventRecorder
+	runtime  internalapi.RuntimeService // since its start
 }
 
 func newContainerManager(p *kernel.Process, c cm.NodeConfig, hw hardware, r record.EventRecorder) (*containerManager, error) {
@@ -47,7 +48,8 @@ func newContainerManager(p *kernel.Process, c cm.NodeConfig, hw hardware, r reco
 }
 
 // Start implements cm.ContainerManager; the real one now sets the cgroup limits of all Pods together and says so.
-func (m *containerManager) Start(context.Context, *v1.Node, cm.ActivePodsFunc, cm.GetNodeFunc, config.SourcesReady, status.PodStatusProvider, internalapi.RuntimeService, bool) error {
+func (m *containerManager) Start(_ context.Context, _ *v1.Node, _ cm.ActivePodsFunc, _ cm.GetNodeFunc, _ config.SourcesReady, _ status.PodStatusProvider, r internalapi.RuntimeService, _ bool) error {
+	m.runtime = r
 	if m.config.EnforceNodeAllocatable.Has("pods") {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: string(m.config.NodeName), UID: types.UID(m.config.NodeName)}
 		m.recorder.Event(ref, v1.EventTypeNormal, events.SuccessfulNodeAllocatableEnforcement, "Updated Node Allocatable limit across pods")
