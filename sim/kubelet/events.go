@@ -7,18 +7,21 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	v1core "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/kubelet/events"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network/apiclient"
 )
 
 // recorder is upstream's event recorder, of which a resumed kubelet keeps back what it has said before.
 type recorder struct {
 	record.EventRecorder
 	p    *kernel.Process
+	told *apiclient.EventMemory // before a thaw, too
 	mu   sync.Mutex
 	last time.Time
 }
@@ -43,12 +46,31 @@ func newRecorder(p *kernel.Process, node string, api *Clients) *recorder {
 		b.StartRecordingToSink(&v1core.EventSinkImpl{Interface: api.Events.Events("")})
 	}
 	p.OnExit(func() { kernel.Outside(b.Shutdown) })
-	return &recorder{EventRecorder: r, p: p}
+	return &recorder{EventRecorder: r, p: p, told: recorded(p)}
+}
+
+// keepsBack says whether an event has been recorded before a thaw.
+func (r *recorder) keepsBack(o runtime.Object, reason, message string) bool {
+	if !announcements[reason] {
+		return false
+	}
+	h, uid := hushOf(r.p), uidOf(o)
+	return h.silent() || h.settling(uid) && r.told.Told(uid, reason, message)
+}
+
+func uidOf(o runtime.Object) types.UID {
+	switch o := o.(type) {
+	case *v1.Pod:
+		return o.UID
+	case *v1.ObjectReference:
+		return o.UID
+	}
+	return ""
 }
 
 // Event implements record.EventRecorder.
 func (r *recorder) Event(o runtime.Object, kind, reason, message string) {
-	if !announcements[reason] || !hushOf(r.p).covers(o) {
+	if !r.keepsBack(o, reason, message) {
 		r.tick()
 		r.EventRecorder.Event(o, kind, reason, message)
 	}
@@ -61,7 +83,7 @@ func (r *recorder) Eventf(o runtime.Object, kind, reason, format string, a ...an
 
 // AnnotatedEventf implements record.EventRecorder.
 func (r *recorder) AnnotatedEventf(o runtime.Object, notes map[string]string, kind, reason, format string, a ...any) {
-	if !announcements[reason] || !hushOf(r.p).covers(o) {
+	if !r.keepsBack(o, reason, fmt.Sprintf(format, a...)) {
 		r.tick()
 		r.EventRecorder.AnnotatedEventf(o, notes, kind, reason, format, a...)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"ckadrill/sim/kernel"
@@ -90,21 +89,24 @@ func (h *hush) synced(uid types.UID) {
 	}
 }
 
-// covers says whether an event about an object is to be kept back.
-func (h *hush) covers(o runtime.Object) bool {
+// silent says whether everything is covered.
+func (h *hush) silent() bool {
 	if h == nil {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var uid types.UID
-	switch o := o.(type) {
-	case *v1.Pod:
-		uid = o.UID
-	case *v1.ObjectReference:
-		uid = o.UID
+	return h.waking()
+}
+
+// settling says whether the first sync of a Pod that was known is not over.
+func (h *hush) settling(uid types.UID) bool {
+	if h == nil {
+		return false
 	}
-	return h.waking() || h.pending[uid] != ""
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pending[uid] != ""
 }
 
 // coversLine says whether a line of the log is to be kept back: one about a Pod gives its UID or its name.

@@ -25,10 +25,11 @@ type podSync struct {
 
 // SyncPod implements upstream's podSyncer.
 func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mirror *v1.Pod, status *kubecontainer.PodStatus) (bool, error) {
-	if due, ok := s.n.rest.take(pod); ok {
-		s.n.goOn(ctx, pod, due)
+	if was, ok := s.n.rest.take(pod); ok {
+		s.n.goOn(ctx, pod, mirror, was)
 		return false, nil
 	}
+	defer s.n.inSync.begin(pod.UID)()
 	quiet := hushOf(s.n.p)
 	quiet.knew(pod)
 	defer quiet.synced(pod.UID)
@@ -90,6 +91,7 @@ func (s *podSync) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, status *ku
 		return err
 	}
 	err := s.Kubelet.SyncTerminatedPod(ctx, pod, status)
+	s.n.inSync.forget(pod.UID)
 	s.n.saveCheckpoints()
 	return err
 }

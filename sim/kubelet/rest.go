@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/kubelet"
 	"k8s.io/kubernetes/pkg/kubelet/configmap"
 	"k8s.io/kubernetes/pkg/kubelet/secret"
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
@@ -18,10 +19,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// restingPod is a Pod whose worker waits for its next sync.
+// restingPod is a Pod whose worker waits: until its next sync is due, or until the containers are listed anew.
 type restingPod struct {
 	UID, Version string
 	Due          time.Time
+	// Again says that a sync has been asked for, which waits for the next relist of the containers.
+	Again bool
 }
 
 // versionOf tells two states of a Pod apart by what makes a kubelet sync it: its generation, labels and annotations, of which a
@@ -35,16 +38,23 @@ func versionOf(p *v1.Pod) string {
 
 // resting are the Pods whose workers wait, by UID. All goroutines of the world are blocked.
 func (n *node) resting() []restingPod {
-	working := map[types.UID]bool{}
+	working := map[types.UID]bool{} // those of Pods that are not to end
 	for it := fieldOf(n.workers, "podSyncStatuses").MapRange(); it.Next(); {
 		s := it.Value().Interface()
-		working[types.UID(it.Key().String())] = getField(s, "working").(bool) || !getField(s, "terminatingAt").(time.Time).IsZero()
+		if getField(s, "terminatingAt").(time.Time).IsZero() {
+			working[types.UID(it.Key().String())] = getField(s, "working").(bool)
+		}
 	}
 	var l []restingPod
 	for _, p := range n.pods.GetPods() {
 		busy, known := working[p.UID]
-		if due, ok := n.work.next(p.UID); ok && known && !busy {
-			l = append(l, restingPod{string(p.UID), versionOf(p), due})
+		due, waits := n.work.next(p.UID)
+		switch {
+		case !known || n.inSync.has(p.UID):
+		case busy && n.inSync.was(p.UID):
+			l = append(l, restingPod{UID: string(p.UID), Version: versionOf(p), Again: true})
+		case !busy && waits:
+			l = append(l, restingPod{UID: string(p.UID), Version: versionOf(p), Due: due})
 		}
 	}
 	slices.SortFunc(l, func(a, b restingPod) int { return cmp.Compare(a.UID, b.UID) })
@@ -66,17 +76,59 @@ func (r *restingPods) set(l []restingPod) {
 	}
 }
 
-// take says when the next sync of a Pod is due that was at rest and has not changed since.
-func (r *restingPods) take(p *v1.Pod) (due time.Time, ok bool) {
+// take says whether a Pod was at rest and has not changed since.
+func (r *restingPods) take(p *v1.Pod) (x restingPod, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x, ok := r.pods[p.UID]
+	x, ok = r.pods[p.UID]
 	delete(r.pods, p.UID)
-	return x.Due, ok && x.Version == versionOf(p)
+	return x, ok && x.Version == versionOf(p)
+}
+
+// syncs are the Pods that are being synced, and those that have been.
+type syncs struct {
+	mu   sync.Mutex
+	pods map[types.UID]int
+	once map[types.UID]bool
+}
+
+func (s *syncs) begin(uid types.UID) (done func()) {
+	s.count(uid, 1)
+	return func() { s.count(uid, -1) }
+}
+
+func (s *syncs) count(uid types.UID, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pods == nil {
+		s.pods, s.once = map[types.UID]int{}, map[types.UID]bool{}
+	}
+	if s.pods[uid] += n; s.pods[uid] == 0 {
+		delete(s.pods, uid)
+	}
+	s.once[uid] = true
+}
+
+func (s *syncs) has(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pods[uid] > 0
+}
+
+func (s *syncs) was(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.once[uid]
+}
+
+func (s *syncs) forget(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.once, uid)
 }
 
 // goOn makes known to the rest of a resumed kubelet a Pod that was at rest, as SyncPod would, and leaves all else as it was.
-func (n *node) goOn(ctx context.Context, pod *v1.Pod, due time.Time) {
+func (n *node) goOn(ctx context.Context, pod, mirror *v1.Pod, was restingPod) {
 	if m, ok := getField(n.kl, "secretManager").(secret.Manager); ok && m != nil {
 		m.RegisterPod(pod)
 	}
@@ -84,7 +136,12 @@ func (n *node) goOn(ctx context.Context, pod *v1.Pod, due time.Time) {
 		m.RegisterPod(pod)
 	}
 	n.probes.AddPod(ctx, pod)
-	n.work.pin(pod.UID, due)
+	n.inSync.count(pod.UID, 0)
+	if !was.Again {
+		n.work.pin(pod.UID, was.Due)
+		return
+	}
+	n.workers.UpdatePod(kubelet.UpdatePodOptions{UpdateType: kubetypes.SyncPodSync, Pod: pod, MirrorPod: mirror, StartTime: n.clock.Now()})
 }
 
 // workQueue is upstream's, whose times can be kept over a freeze. What is ready comes in the order of the times, not of a map.

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"ckadrill/sim/kernel"
@@ -46,6 +47,7 @@ type EventMemory struct {
 type recordedEvent struct {
 	Kind, Name string
 	Count      int32
+	About      string // what is told of which object, see [EventMemory.Told]
 }
 
 // maxEventKinds is upstream's maxLruCacheEntries.
@@ -103,6 +105,22 @@ func (m *EventMemory) counted(name string, count int32) {
 			e.Count = count
 		}
 	}
+}
+
+// Told says whether an event with this reason and message has been recorded of an object.
+func (m *EventMemory) Told(object types.UID, reason, message string) bool {
+	if m == nil {
+		return false
+	}
+	about := digest(object, reason, message)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.byKind {
+		if e.About == about {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *EventMemory) find(kind string) *recordedEvent {
@@ -180,7 +198,7 @@ func (m *rememberedEvents) post(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := m.rt.RoundTrip(again)
 	if err == nil && resp.StatusCode == http.StatusCreated {
-		m.memory.keep(recordedEvent{e.kind(), e.name(), 1})
+		m.memory.keep(recordedEvent{e.kind(), e.name(), 1, e.about()})
 	}
 	return resp, err
 }
@@ -218,6 +236,7 @@ type event interface {
 	// kind is the same for what upstream's recorder takes for the same event.
 	kind() string
 	name() string
+	about() string
 	// goOn counts an old event on, as upstream's recorder does, and returns it.
 	goOn(m *rememberedEvents, r *http.Request, old *recordedEvent) (*http.Response, error)
 }
@@ -257,6 +276,8 @@ func (e coreEvent) kind() string {
 
 func (e coreEvent) name() string { return e.Name }
 
+func (e coreEvent) about() string { return digest(e.InvolvedObject.UID, e.Reason, e.Message) }
+
 // goOn makes each repetition one more.
 func (e coreEvent) goOn(m *rememberedEvents, r *http.Request, old *recordedEvent) (*http.Response, error) {
 	return m.count(r, old, map[string]any{"count": old.Count + 1, "lastTimestamp": e.LastTimestamp})
@@ -271,6 +292,8 @@ func (e newEvent) kind() string {
 }
 
 func (e newEvent) name() string { return e.Name }
+
+func (e newEvent) about() string { return digest(e.Regarding.UID, e.Reason, e.Note) }
 
 // goOn begins a series with the first repetition. Later ones are counted in the recorder's memory, and written now and then.
 func (e newEvent) goOn(m *rememberedEvents, r *http.Request, old *recordedEvent) (*http.Response, error) {
