@@ -13,6 +13,11 @@ import (
 // inContainer runs f with a function that runs a script by the shell of a container that has a system's commands.
 func inContainer(t *testing.T, system string, f func(run func(script string) string)) {
 	t.Helper()
+	inContainerAs(t, system, kernel.Credential{}, f)
+}
+
+func inContainerAs(t *testing.T, system string, cred kernel.Credential, f func(run func(script string) string)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC).Sub(time.Now()))
 		w := kernel.NewWorld(1)
@@ -39,13 +44,25 @@ func inContainer(t *testing.T, system string, f func(run func(script string) str
 				t.Fatal(err)
 			}
 			p := h.Processes.Start(kernel.Spec{Argv: argv, Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "HOSTNAME=web-0"}, Files: files, Stdout: &out, Stderr: &out,
-				Hostname: "web-0", Parent: first}, main)
+				Hostname: "web-0", Parent: first, Cred: cred}, main)
 			p.Wait()
 			return out.b.String()
 		})
 		first.Signal(kernel.SIGKILL)
 		synctest.Wait()
 	})
+}
+
+// The kernel sorts the groups that a process is given; GNU's id puts the primary one first, BusyBox's does not.
+func TestGroupsInOrder(t *testing.T) {
+	cred := kernel.Credential{UID: 1000, GID: 3000, Groups: []int{3000, 2000}}
+	for system, want := range map[string]string{"busybox": "groups=2000,3000", "debian": "groups=3000,2000"} {
+		inContainerAs(t, system, cred, func(run func(string) string) {
+			if got := run("id"); got != "uid=1000 gid=3000 "+want+"\n" {
+				t.Errorf("%s: %q", system, got)
+			}
+		})
+	}
 }
 
 func TestBusyboxSpeaksAsBusybox(t *testing.T) {

@@ -44,7 +44,11 @@ func id(c *libc.Prog) int {
 		return c.Fail("printing only names or real IDs requires -u, -g, or -G")
 	}
 	if len(operands) == 0 {
-		printID(c, c.Cred, want, name)
+		l := groupIDs(c.Cred)
+		if c.Busybox { // prints them as the kernel keeps them
+			slices.Sort(l)
+		}
+		printID(c, c.Cred, l, want, name)
 		return c.Status
 	}
 	for _, n := range operands {
@@ -60,12 +64,13 @@ func id(c *libc.Prog) int {
 			}
 			continue
 		}
-		printID(c, libc.CredentialOf(c.Files, u), want, name)
+		cred := libc.CredentialOf(c.Files, u)
+		printID(c, cred, groupIDs(cred), want, name)
 	}
 	return c.Status
 }
 
-func printID(c *libc.Prog, cred kernel.Credential, want string, name bool) {
+func printID(c *libc.Prog, cred kernel.Credential, groups []int, want string, name bool) {
 	names := libc.NewNames(c.Files)
 	switch want {
 	case "u":
@@ -82,7 +87,7 @@ func printID(c *libc.Prog, cred kernel.Credential, want string, name bool) {
 		}
 	case "G":
 		var l []string
-		for _, g := range groupIDs(cred) {
+		for _, g := range groups {
 			if name {
 				l = append(l, names.Group(g))
 			} else {
@@ -98,7 +103,7 @@ func printID(c *libc.Prog, cred kernel.Credential, want string, name bool) {
 			return fmt.Sprintf("%d(%s)", n, s)
 		}
 		var l []string
-		for _, g := range groupIDs(cred) {
+		for _, g := range groups {
 			l = append(l, label(g, names.Group(g)))
 		}
 		c.Put("uid=%s gid=%s groups=%s\n", label(cred.UID, names.User(cred.UID)), label(cred.GID, names.Group(cred.GID)), strings.Join(l, ","))
