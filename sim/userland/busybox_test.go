@@ -53,16 +53,13 @@ func inContainerAs(t *testing.T, system string, cred kernel.Credential, f func(r
 	})
 }
 
-// The kernel sorts the groups that a process is given; GNU's id puts the primary one first, BusyBox's does not.
-func TestGroupsInOrder(t *testing.T) {
-	cred := kernel.Credential{UID: 1000, GID: 3000, Groups: []int{3000, 2000}}
-	for system, want := range map[string]string{"busybox": "groups=2000,3000", "debian": "groups=3000,2000"} {
-		inContainerAs(t, system, cred, func(run func(string) string) {
-			if got := run("id"); got != "uid=1000 gid=3000 "+want+"\n" {
-				t.Errorf("%s: %q", system, got)
-			}
-		})
-	}
+// The kernel sorts the groups that a process is given. GNU's id puts the primary one first, BusyBox's does not.
+func TestBusyboxGroups(t *testing.T) {
+	inContainerAs(t, "busybox", kernel.Credential{UID: 1000, GID: 3000, Groups: []int{3000, 2000}}, func(run func(string) string) {
+		if got := run("id; id -G"); got != "uid=1000 gid=3000 groups=2000,3000\n2000 3000\n" {
+			t.Errorf("%q", got)
+		}
+	})
 }
 
 func TestBusyboxSpeaksAsBusybox(t *testing.T) {
