@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -88,17 +89,29 @@ func Play(c Cluster, m Move) (*Report, error) {
 	case m.Fix != nil:
 		return r, script(c, m.Fix, "fix", m.Fix.Fix, r)
 	case m.Absent != nil:
-		for _, f := range m.Absent {
-			for _, o := range f.Symptoms {
-				if holds, text := look(c, o); holds != o.Unchanged {
-					r.problem("%s:%d: %s: without the fault this is %v: %s", f.File, o.Line, f.Name, holds, text)
-				}
-			}
-		}
+		absent(c, m.Absent, r)
 	case m.Healthy:
 		return r, becomesHealthy(c, r)
 	}
 	return r, nil
+}
+
+// absent looks for symptoms, once for all that are seen by the same command.
+func absent(c Cluster, l []*Fault, r *Report) {
+	looked := map[Observation]sight{}
+	for _, f := range l {
+		for _, o := range f.Symptoms {
+			command := Observation{Machine: o.Machine, User: o.User, Run: o.Run}
+			s, ok := looked[command]
+			if !ok {
+				s = see(c, o)
+				looked[command] = s
+			}
+			if holds, text := s.is(o); holds != o.Unchanged {
+				r.problem("%s:%d: %s: without the fault this is %v: %s", f.File, o.Line, f.Name, holds, text)
+			}
+		}
+	}
 }
 
 func script(c Cluster, f *Fault, what, text string, r *Report) error {
@@ -157,20 +170,29 @@ func observe(c Cluster, f *Fault, what string, l []Observation, r *Report) {
 }
 
 // look makes an observation and says whether it is as it says, and what was seen.
-func look(c Cluster, o Observation) (bool, string) {
-	machine, user := o.Machine, o.User
-	if machine == "" {
-		machine = c.ControlPlane()
+func look(c Cluster, o Observation) (bool, string) { return see(c, o).is(o) }
+
+// sight is what a command showed.
+type sight struct {
+	machine string
+	exit    int
+	output  []byte
+	err     error
+}
+
+func see(c Cluster, o Observation) sight {
+	s := sight{machine: cmp.Or(o.Machine, c.ControlPlane())}
+	s.exit, s.output, s.err = c.Exec(s.machine, cmp.Or(o.User, "root"), o.Run, lookTimeout)
+	return s
+}
+
+// is says whether what was seen is what an observation says, and tells it.
+func (s sight) is(o Observation) (bool, string) {
+	text := fmt.Sprintf("%s$ %s\n%s[exit %d]", s.machine, strings.TrimSpace(o.Run), s.output, s.exit)
+	if s.err != nil {
+		return false, text + " " + s.err.Error()
 	}
-	if user == "" {
-		user = "root"
-	}
-	exit, out, err := c.Exec(machine, user, o.Run, lookTimeout)
-	text := fmt.Sprintf("%s$ %s\n%s[exit %d]", machine, strings.TrimSpace(o.Run), out, exit)
-	if err != nil {
-		return false, text + " " + err.Error()
-	}
-	holds := (o.Exit < 0 || exit == o.Exit) && (o.Output == "" || matches(o.Output, out)) && (o.Not == "" || !matches(o.Not, out))
+	holds := (o.Exit < 0 || s.exit == o.Exit) && (o.Output == "" || matches(o.Output, s.output)) && (o.Not == "" || !matches(o.Not, s.output))
 	if !holds {
 		text += fmt.Sprintf(" (output %q, not %q, exit %d)", o.Output, o.Not, o.Exit)
 	}
