@@ -61,19 +61,13 @@ var thawed = []string{"storage/pvc-pending-reasons", "workloads/rollout-undo"}
 
 // thawDiffers are the recordings that do not stay as recorded when the world is thawed after each command, and why.
 var thawDiffers = map[string]string{
-	"cluster/mirror-pods":                             "a resumed kubelet's status manager writes a new mirror Pod's status at once",
 	"config/quota-exceeded":                           "the back-off of a controller's queue begins anew",
+	"scheduling/priority-preemption":                  "a resumed scheduler tries a Pod that does not fit once more",
 	"services/nodeport-loadbalancer":                  "a resumed kube-proxy programs a new Service at once",
 	"troubleshooting/apiserver-bad-etcd-port":         "a handshake that was under way is refused instead",
-	"troubleshooting/apiserver-manifest-yaml-error":   "a resumed kubelet misses that a manifest has just gone bad, and ends its Pod only when it cleans up",
 	"troubleshooting/apiserver-wrong-cert-path":       "a container is restarted up to a second sooner",
-	"troubleshooting/controller-manager-bad-flag":     "a container is restarted up to a second sooner",
 	"troubleshooting/node-notready-eviction-timeline": "a resumed taint manager says that it does not delete what it has deleted",
-	"workloads/active-deadline-and-restart-policies":  "a resumed kubelet syncs all Pods, and so forgets the run before the last",
-	"workloads/container-create-errors":               "events that had not been written yet are lost",
-	"workloads/crashloop":                             "a resumed kubelet syncs all Pods, and so forgets the run before the last",
-	"workloads/job-completions":                       "events that had not been written yet are lost",
-	"workloads/job-suspend-indexed-ttl":               "events that had not been written yet are lost",
+	"workloads/crashloop":                             "a Pod that is synced when the world is frozen is synced anew, which may forget the run before the last",
 	"workloads/pod-lifecycle-hooks-termination":       "a hook that was under way is taken for done",
 }
 
