@@ -345,6 +345,26 @@ func TestFailuresToStart(t *testing.T) {
 	})
 }
 
+// A service and its socket may need each other, and a time-out of 0 is none.
+func TestUnitsThatNeedEachOther(t *testing.T) {
+	testLab(t, func(l *lab) {
+		f := l.m.Files(kernel.Root)
+		f.WriteFile("/usr/bin/sleep", kernel.Executable("sleep"), 0o755)
+		f.WriteFile("/etc/systemd/system/x.socket", []byte("[Unit]\nPartOf=x.service\n[Socket]\nListenStream=/run/x.sock\n"), 0o644)
+		f.WriteFile("/etc/systemd/system/x.service", []byte("[Unit]\nRequires=x.socket\n[Service]\nExecStart=/usr/bin/sleep 9999\nTimeoutSec=0\n"), 0o644)
+		for _, c := range []struct{ command, service, socket string }{
+			{"start x", "active", "active"}, {"restart x", "active", "active"}, {"stop x", "inactive", "inactive"}, {"start x", "active", "active"}, {"stop x.socket", "inactive", "inactive"},
+		} {
+			l.want("systemctl "+c.command, "", 0)
+			for unit, want := range map[string]string{"x.service": c.service, "x.socket": c.socket} {
+				if got := string(l.m.Systemd().Status(unit).Active); got != want {
+					t.Errorf("after %s %s is %s", c.command, unit, got)
+				}
+			}
+		}
+	})
+}
+
 func TestLists(t *testing.T) {
 	testLab(t, func(l *lab) {
 		l.want("systemctl list-units --type=service", `

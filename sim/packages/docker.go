@@ -31,11 +31,38 @@ func containerd(version string) archive {
 	return archive{p, 30_884_212}
 }
 
+// dockerVersion is the release of Docker's engine in its repository.
+const dockerVersion = "29.1.3"
+
+// dockerEngine are the packages of Docker's daemon and of its command line.
+func dockerEngine() []archive {
+	version := "5:" + dockerVersion + "-1~ubuntu.24.04~noble"
+	describe := func(name, depends, summary string, installed int64) deb.Paragraph {
+		return describe(name, version, "admin", "Docker <support@docker.com>", depends, "https://www.docker.com", summary, installed)
+	}
+	engine := &deb.Package{
+		Control: describe("docker-ce", "containerd.io (>= 2.1.5), docker-ce-cli, iptables, libc6 (>= 2.34)", "Docker: the open-source application container engine\n Docker is a product for you to build, ship and run any application as a\n lightweight container", 92_180),
+		Entries: []deb.Entry{
+			{Path: "/usr/bin/dockerd", Mode: 0o755, Content: program("dockerd", dockerVersion)},
+			{Path: unitDir + "/docker.service", Mode: 0o644, Content: file("docker.service")}, {Path: unitDir + "/docker.socket", Mode: 0o644, Content: file("docker.socket")},
+		},
+		Info: unitScripts("docker.service docker.socket", true),
+	}
+	engine.Info["preinst"] = "#!/bin/sh\nset -e\ngetent group docker >/dev/null || echo 'docker:x:988:' >> /etc/group\n"
+	cli := &deb.Package{
+		Control: describe("docker-ce-cli", "libc6 (>= 2.34)", "Docker CLI: the open-source application container engine\n Docker is a product for you to build, ship and run any application as a\n lightweight container", 36_320),
+		Entries: []deb.Entry{{Path: "/usr/bin/docker", Mode: 0o755, Content: program("docker", dockerVersion)}}, Info: map[string]string{},
+	}
+	engine.Complete()
+	cli.Complete()
+	return []archive{{engine, 21_034_112}, {cli, 16_384_820}}
+}
+
 func dockerArchives() (l []archive) {
 	for _, v := range containerdVersions {
 		l = append(l, containerd(v))
 	}
-	return l
+	return append(l, dockerEngine()...)
 }
 
 // criDockerdVersions are the releases of cri-dockerd that github.com offers as packages for Ubuntu.

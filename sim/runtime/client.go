@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -183,12 +185,17 @@ func ask(ctx context.Context, h *kernel.Host, conn net.Conn) (*daemon, error) {
 		return nil, errNoCRI
 	}
 	c.mu.Lock()
-	d := c.daemon
-	c.mu.Unlock()
-	if d == nil || !d.took(n) {
-		return nil, errNoCRI
+	daemons := slices.Collect(maps.Keys(c.shims))
+	if c.daemon != nil {
+		daemons = append(daemons, c.daemon)
 	}
-	return d, nil
+	c.mu.Unlock()
+	for _, d := range daemons {
+		if d.took(n) {
+			return d, nil
+		}
+	}
+	return nil, errNoCRI
 }
 
 func (d *daemon) greet(conn net.Conn) {
@@ -234,6 +241,13 @@ func call[Q, R any](ctx context.Context, ch *channel, method func(*service, cont
 			name = "runtime.v1.ImageService"
 		}
 		return zero, status.Error(codes.Unimplemented, "unknown service "+name)
+	}
+	if d.docker != nil {
+		answer, err := d.docker.answer(request)
+		if err != nil {
+			return zero, err
+		}
+		return answer.(R), nil
 	}
 	err = d.p.Call(ctx, func() { res, rerr = method(&service{d.c, d}, ctx, request) })
 	switch {

@@ -42,6 +42,7 @@ type Containerd struct {
 	trees      map[string]*imageTree
 	dev        *filesystem.Tree // sealed
 	daemon     *daemon          // nil while it does not run
+	shims      map[*daemon]bool // the cri-dockerds that run
 	watchers   map[*eventWatcher]bool
 	thawed     bool       // and not yet resumed
 	cni        *frozenCNI // until its daemon is resumed

@@ -11,6 +11,7 @@ import (
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/machine/systemd"
+	"ckadrill/sim/runtime/docker"
 	"ckadrill/sim/runtime/images"
 )
 
@@ -18,6 +19,8 @@ import (
 func Register(w *kernel.World) {
 	w.Programs.Register("containerd", containerdMain)
 	w.Programs.Register("containerd-shim-runc-v2", func(p *kernel.Process) int { <-p.Context().Done(); return 0 })
+	w.Programs.Register("cri-dockerd", criDockerd)
+	docker.Register(w.Programs)
 	images.Register(w.Programs)
 }
 
@@ -28,6 +31,9 @@ type daemon struct {
 	config *daemonConfig
 	cni    *cniPlugin
 	log    logger
+
+	// docker is set for a cri-dockerd, which is no containerd.
+	docker *dockerShim
 
 	mu     sync.Mutex
 	served map[uint64]bool // connections whose greeting was answered

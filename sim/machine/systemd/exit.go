@@ -243,8 +243,15 @@ func (m *Manager) terminate(u *unit, ended chan struct{}) {
 	<-ended
 }
 
-func stopTimeout(d *Definition) time.Duration {
-	return min(duration(d.get("Service", "TimeoutStopSec", d.get("Service", "TimeoutSec", "")), defaultTimeout), 1<<61)
+func stopTimeout(d *Definition) time.Duration { return serviceTimeout(d, "TimeoutStopSec") }
+
+// serviceTimeout is how long a service may take to start or stop. 0 means for ever, as in systemd.
+func serviceTimeout(d *Definition, name string) time.Duration {
+	t := duration(d.get("Service", name, d.get("Service", "TimeoutSec", "")), defaultTimeout)
+	if t <= 0 {
+		t = Forever
+	}
+	return min(t, 1<<61)
 }
 
 // signalGroup signals a unit's processes beside the main one, as KillMode= allows.

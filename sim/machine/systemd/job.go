@@ -159,7 +159,14 @@ func jobFailed(name, result string) error {
 	return &Error{fmt.Sprintf("%s.\nSee \"systemctl status %s\" and \"journalctl -xeu %s\" for details.", text, name, name), 1}
 }
 
-func (m *Manager) stop(name string) error {
+func (m *Manager) stop(name string) error { return m.stopWithout(name, map[string]bool{}) }
+
+// stopWithout is stop for a unit that is stopped because of others, which stop anyway: units can need each other.
+func (m *Manager) stopWithout(name string, others map[string]bool) error {
+	if others[name] {
+		return nil
+	}
+	others[name] = true
 	m.mu.Lock()
 	u, err := m.load(name)
 	if u == nil {
@@ -203,7 +210,7 @@ func (m *Manager) stop(name string) error {
 	u.stopping = j
 	m.mu.Unlock()
 	for _, n := range needs {
-		m.stop(n)
+		m.stopWithout(n, others)
 	}
 	m.halt(u)
 	m.mu.Lock()

@@ -215,7 +215,7 @@ func (m *Manager) enterMain(u *unit, kind string, spec kernel.Spec, fails *stage
 // awaitReady waits until a service has said READY=1.
 func (m *Manager) awaitReady(u *unit, ended, ready chan struct{}) error {
 	d := u.def
-	timeout := time.NewTimer(min(duration(d.get("Service", "TimeoutStartSec", d.get("Service", "TimeoutSec", "")), defaultTimeout), 1<<61))
+	timeout := time.NewTimer(serviceTimeout(d, "TimeoutStartSec"))
 	defer timeout.Stop()
 	select {
 	case <-ready:

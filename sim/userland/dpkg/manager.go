@@ -112,15 +112,16 @@ func (m *manager) script(pkg, kind string, args ...string) error {
 	if _, err := m.c.Files.Stat(file); err != nil {
 		return nil
 	}
-	return m.runScript(file, pkg, kind, args)
+	return m.runScript(file, "installed "+pkg, kind, args)
 }
 
-func (m *manager) runScript(file, pkg, kind string, args []string) error {
+// runScript runs the script of a file; whose names it in the error.
+func (m *manager) runScript(file, whose, kind string, args []string) error {
 	m.c.Out.Flush()
 	words := map[string]string{"preinst": "pre-installation", "postinst": "post-installation", "prerm": "pre-removal", "postrm": "post-removal"}
 	status := m.c.Run(append([]string{file}, args...))
 	if status != 0 {
-		return fmt.Errorf("installed %s package %s script subprocess returned error exit status %d", pkg, words[kind], status)
+		return fmt.Errorf("%s package %s script subprocess returned error exit status %d", whose, words[kind], status)
 	}
 	return nil
 }

@@ -56,11 +56,11 @@ func (m *manager) unpack(file string) (string, bool) {
 	if old != nil && old.Selection() == deb.Hold {
 		selection = deb.Hold
 	}
+	if err := m.before(p, old, upgrade); err != nil {
+		m.fail("archive "+file, err)
+		return "", false
+	}
 	if upgrade {
-		if err := m.script(name, "prerm", "upgrade", p.Version()); err != nil {
-			m.fail("archive "+file, err)
-			return "", false
-		}
 		m.c.Put("Unpacking %s (%s) over (%s) ...\n", name, p.Version(), old.Version())
 	} else {
 		m.c.Put("Unpacking %s (%s) ...\n", name, p.Version())
@@ -91,6 +91,30 @@ func (m *manager) unpack(file string) (string, bool) {
 	}
 	m.db.Put(r)
 	return name, true
+}
+
+// before runs the scripts that come before a package's files: the old prerm, and the new preinst.
+func (m *manager) before(p *deb.Package, old *deb.Record, upgrade bool) error {
+	args := []string{"install"}
+	if upgrade {
+		if err := m.script(p.Name(), "prerm", "upgrade", p.Version()); err != nil {
+			return err
+		}
+		args = []string{"upgrade", old.Version(), p.Version()}
+	}
+	text, ok := p.Info["preinst"]
+	if !ok {
+		return nil
+	}
+	const dir = deb.AdminDir + "/tmp.ci"
+	if err := m.c.Files.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	defer m.c.Files.RemoveAll(dir)
+	if err := m.c.Files.WriteFile(dir+"/preinst", []byte(text), 0o755); err != nil {
+		return err
+	}
+	return m.runScript(dir+"/preinst", "new "+p.Name(), "preinst", args)
 }
 
 func formatError(err error) string {
