@@ -76,9 +76,9 @@ func TestInstalledCommandsAreRegistered(t *testing.T) {
 		w := kernel.NewWorld(1)
 		userland.Register(w.Programs)
 		for system, want := range map[string]string{
-			"ubuntu": "b2sum cksum csplit fmt mkfifo mknod numfmt pinky sum unexpand bc busctl chage chattr ed gpgv journalctl last localectl lsattr lscpu lsns lspci mountpoint networkctl openssl " +
-				"prlimit resolvectl rsync scp sftp socat ssh ssh-keygen systemctl systemd-analyze systemd-cgls systemd-cgtop systemd-run taskset traceroute udevadm update-alternatives lsb_release aa-status apparmor_parser " +
-				"blkid blockdev bridge conntrack ebtables ethtool groupdel ip6tables-restore iptables-restore ipvsadm losetup netplan parted resize2fs sshd tc",
+			"ubuntu": "b2sum cksum csplit fmt mkfifo mknod numfmt pinky sum unexpand bc busctl chage chattr ed gpgv journalctl last localectl lsattr lsns lspci networkctl openssl " +
+				"prlimit resolvectl rsync scp sftp socat ssh ssh-keygen systemctl systemd-analyze systemd-cgls systemd-cgtop systemd-run taskset traceroute udevadm update-alternatives aa-status apparmor_parser " +
+				"blkid blockdev bridge conntrack ebtables ethtool groupdel ip6tables-restore iptables-restore ipvsadm netplan parted resize2fs sshd tc",
 			"debian-slim": "b2sum cksum csplit fmt mkfifo mknod numfmt pinky sum unexpand",
 		} {
 			l, ok := layout.Commands(system)

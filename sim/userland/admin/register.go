@@ -12,6 +12,7 @@ var Commands = map[string]func(c *libc.Prog) int{
 	"sudo": sudo, "sudoedit": sudo, "su": su,
 	"mount": mount, "umount": umount, "findmnt": findmnt, "lsblk": lsblk, "swapon": swapon, "swapoff": swapoff,
 	"reboot": power, "poweroff": power, "shutdown": power, "halt": power, "hostnamectl": hostnamectl, "timedatectl": timedatectl, "crontab": crontab,
+	"lsb_release": lsbRelease, "lscpu": lscpu, "mountpoint": mountpoint, "losetup": losetup,
 	"vi": editor, "vim": editor, "nano": editor, "editor": editor, "emacs": notSimulated,
 	"snap": notSimulated, "add-apt-repository": notSimulated,
 	"useradd": notSimulated, "usermod": notSimulated, "userdel": notSimulated, "groupadd": notSimulated, "passwd": notSimulated, "adduser": notSimulated, "visudo": notSimulated, "chroot": notSimulated,
