@@ -839,6 +839,8 @@ func builtinUlimit(sh *Shell, args []string) int {
 		{"r", "real-time priority", "-r", "0"}, {"s", "stack size", "kbytes, -s", "8192"}, {"t", "cpu time", "seconds, -t", "unlimited"},
 		{"u", "max user processes", "-u", strconv.Itoa(maxProcesses)}, {"v", "virtual memory", "kbytes, -v", "unlimited"}, {"x", "file locks", "-x", "unlimited"},
 	}
+	// Hard limits that differ from the soft ones.
+	hard := map[string]string{"c": "unlimited", "n": "1048576", "s": "unlimited"}
 	letter := "f"
 	for i, a := range args {
 		if !strings.HasPrefix(a, "-") {
@@ -852,7 +854,15 @@ func builtinUlimit(sh *Shell, args []string) int {
 			return 1
 		}
 		for _, c := range a[1:] {
-			if c != 'S' && c != 'H' {
+			switch c {
+			case 'S':
+			case 'H':
+				for k, l := range limits {
+					if v := hard[l.letter]; v != "" {
+						limits[k].value = v
+					}
+				}
+			default:
 				letter = string(c)
 			}
 		}
