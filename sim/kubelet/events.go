@@ -55,7 +55,11 @@ func (r *recorder) keepsBack(o runtime.Object, reason, message string) bool {
 		return false
 	}
 	h, uid := hushOf(r.p), uidOf(o)
-	return h.silent() || h.settling(uid) && r.told.Told(uid, reason, message)
+	if h.silent() {
+		return true
+	}
+	// Only this one comes of a Pod's sync alone; the others may come of what a start does, such as mounting.
+	return h.settling(uid) && (reason != events.FailedToPullImage || r.told.Told(uid, reason, message))
 }
 
 func uidOf(o runtime.Object) types.UID {
