@@ -32,9 +32,6 @@ const revision = "-1.1"
 // Of is the version of a package of Kubernetes: "1.35.9-1.1" of "v1.35.9".
 func Of(release string) string { return strings.TrimPrefix(release, "v") + revision }
 
-// releaseOf is the inverse of [Of].
-func releaseOf(version string) string { return "v" + strings.TrimSuffix(version, revision) }
-
 // minorOf is the minor release that a release belongs to, 0 if it is none.
 func minorOf(release string) (minor int) {
 	fmt.Sscanf(release, "v1.%d.", &minor)

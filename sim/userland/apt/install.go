@@ -84,7 +84,7 @@ func (r *run) change(action string, words []string) {
 			}
 		}
 	}
-	if r.failed() {
+	if r.failed() || !r.mend(p) {
 		return
 	}
 	chosen = slices.DeleteFunc(chosen, func(c *candidate) bool { return c.version() == k.byName[c.name()].current() && !p.again[c.name()] })
@@ -126,6 +126,36 @@ func (r *run) change(action string, words []string) {
 	}
 	changes := len(p.install)
 	r.execute(p, expected >= 0 && changes <= expected && len(p.remove) == 0)
+}
+
+// mend plans what packages need that dpkg could not set up; without --fix-broken it says so, and that there is more to do.
+func (r *run) mend(p *plan) bool {
+	var broken []string
+	for _, x := range p.k.packages() {
+		if x.installed == nil || x.installed.State() == deb.Installed {
+			continue
+		}
+		try := newPlan(p.k)
+		for _, alternatives := range append(deb.Relations(x.installed.Get("Pre-Depends")), deb.Relations(x.installed.Get("Depends"))...) {
+			if !try.met(alternatives) {
+				try.lacks(x.find(x.current()), alternatives)
+			}
+		}
+		broken = append(broken, try.unmet...)
+		if r.options.fixBroken {
+			p.complete(x.find(x.current()), false)
+		}
+	}
+	if len(broken) == 0 {
+		return true
+	}
+	if r.options.fixBroken {
+		r.say("Correcting dependencies... Done\n")
+		return true
+	}
+	r.say("You might want to run 'apt --fix-broken install' to correct these.\nThe following packages have unmet dependencies:\n%s\n", strings.Join(broken, "\n"))
+	r.err("Unmet dependencies. Try 'apt --fix-broken install' with no packages (or specify a solution).")
+	return false
 }
 
 // choose is the version that a word asks for, nil if there is nothing to do, or it is wrong.

@@ -26,13 +26,13 @@ type note struct {
 }
 
 type options struct {
-	yes, simulate, downloadOnly, fixBroken, fixMissing, noRecommends, onlyUpgrade, reinstall, purge, noUpgrade bool
-	changeHeld, downgrade, removeEssential, unauthenticated, showVersions, autoRemove                          bool
-	installed, upgradable, allVersions, namesOnly, full, manualInstalled                                       bool
-	quiet                                                                                                      int
-	target                                                                                                     string // release
-	dpkg                                                                                                       []string
-	set                                                                                                        map[string]string
+	yes, simulate, downloadOnly, fixBroken, noRecommends, onlyUpgrade, reinstall, purge, noUpgrade bool
+	changeHeld, downgrade, removeEssential, showVersions, autoRemove                               bool
+	installed, upgradable, allVersions, namesOnly, manualInstalled                                 bool
+	quiet                                                                                          int
+	target                                                                                         string // release
+	dpkg                                                                                           []string
+	set                                                                                            map[string]string
 }
 
 func (r *run) err(format string, a ...any) {
@@ -106,14 +106,14 @@ func (r *run) parse() (operands []string, ok bool) {
 	}
 	flags := map[string]*bool{
 		"--yes": &o.yes, "--assume-yes": &o.yes, "--simulate": &o.simulate, "--just-print": &o.simulate, "--dry-run": &o.simulate, "--recon": &o.simulate, "--no-act": &o.simulate,
-		"--download-only": &o.downloadOnly, "--fix-broken": &o.fixBroken, "--fix-missing": &o.fixMissing, "--ignore-missing": &o.fixMissing, "--no-install-recommends": &o.noRecommends,
+		"--download-only": &o.downloadOnly, "--fix-broken": &o.fixBroken, "--no-install-recommends": &o.noRecommends,
 		"--only-upgrade": &o.onlyUpgrade, "--reinstall": &o.reinstall, "--purge": &o.purge, "--no-upgrade": &o.noUpgrade, "--allow-change-held-packages": &o.changeHeld,
-		"--allow-downgrades": &o.downgrade, "--allow-remove-essential": &o.removeEssential, "--allow-unauthenticated": &o.unauthenticated, "--verbose-versions": &o.showVersions,
+		"--allow-downgrades": &o.downgrade, "--allow-remove-essential": &o.removeEssential, "--verbose-versions": &o.showVersions,
 		"--auto-remove": &o.autoRemove, "--autoremove": &o.autoRemove, "--installed": &o.installed, "--upgradable": &o.upgradable, "--upgradeable": &o.upgradable,
-		"--all-versions": &o.allVersions, "--names-only": &o.namesOnly, "--full": &o.full, "--manual-installed": &o.manualInstalled,
+		"--all-versions": &o.allVersions, "--names-only": &o.namesOnly, "--manual-installed": &o.manualInstalled,
 	}
-	short := map[byte]*bool{'y': &o.yes, 's': &o.simulate, 'd': &o.downloadOnly, 'f': &o.fixBroken, 'm': &o.fixMissing, 'V': &o.showVersions, 'n': &o.namesOnly}
-	ignored := []string{"--show-progress", "--install-recommends", "--no-list-cleanup", "--allow-releaseinfo-change", "--no-show-progress", "--show-upgraded", "--allow-insecure-repositories", "--no-all-versions"}
+	short := map[byte]*bool{'y': &o.yes, 's': &o.simulate, 'd': &o.downloadOnly, 'f': &o.fixBroken, 'V': &o.showVersions, 'n': &o.namesOnly}
+	ignored := []string{"--show-progress", "--install-recommends", "--no-list-cleanup", "--allow-releaseinfo-change", "--no-show-progress", "--show-upgraded", "--allow-insecure-repositories", "--no-all-versions", "--full"}
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		name, _, _ := strings.Cut(a, "=")
