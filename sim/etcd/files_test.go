@@ -191,6 +191,7 @@ func (m memFiles) Lchown(string, int, int) error              { return errUnused
 func (m memFiles) Chtimes(string, time.Time, time.Time) error { return errUnused }
 func (m memFiles) Truncate(string, int64) error               { return errUnused }
 func (m memFiles) Watch(string) (kernel.Watch, error)         { return nil, errUnused }
+func (m memFiles) InodeUsage(string) (int64, int64, error)    { return 0, 0, errUnused }
 func (m memFiles) Usage(string) (int64, int64, error)         { return 0, 0, errUnused }
 func (m memFiles) SetUmask(fs.FileMode)                       {}
 func (m memFiles) As(kernel.Credential) kernel.Files          { return m }

@@ -48,6 +48,8 @@ type Files interface {
 	Watch(name string) (Watch, error)
 	// Usage is the size and the free bytes of the file system that holds name.
 	Usage(name string) (size, free int64, err error)
+	// InodeUsage is how many inodes that file system has, and how many of them are free.
+	InodeUsage(name string) (all, free int64, err error)
 	// Umask is applied to the modes of new files and directories.
 	SetUmask(mask fs.FileMode)
 	// As is the same tree seen by somebody else.

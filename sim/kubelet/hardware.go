@@ -90,7 +90,11 @@ func (h hardware) GetDirFsInfo(path string) (cadvisorapiv2.FsInfo, error) {
 	if err != nil {
 		return cadvisorapiv2.FsInfo{}, err
 	}
-	inodes, inodesFree := uint64(kernel.Inodes(size)), uint64(kernel.Inodes(free))
+	all, unused, err := h.p.Files.InodeUsage(path)
+	if err != nil {
+		return cadvisorapiv2.FsInfo{}, err
+	}
+	inodes, inodesFree := uint64(all), uint64(unused)
 	return cadvisorapiv2.FsInfo{Timestamp: time.Now(), Device: "/dev/vda1", Mountpoint: "/", Capacity: uint64(size),
 		Available: uint64(free), Usage: uint64(size - free), Inodes: &inodes, InodesFree: &inodesFree}, nil
 }

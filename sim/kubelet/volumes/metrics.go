@@ -42,10 +42,14 @@ func (m *mounter) GetMetrics() (*volume.Metrics, error) {
 	if err != nil {
 		return r, volume.NewFsInfoFailedError(err)
 	}
+	all, unused, err := files.InodeUsage(dir)
+	if err != nil {
+		return r, volume.NewFsInfoFailedError(err)
+	}
 	quantity := func(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
 	r.Used, r.InodesUsed = quantity(bytes), quantity(inodes)
 	r.Capacity, r.Available = quantity(size), quantity(free)
-	r.Inodes, r.InodesFree = quantity(kernel.Inodes(size)), quantity(kernel.Inodes(free))
+	r.Inodes, r.InodesFree = quantity(all), quantity(unused)
 	return r, nil
 }
 

@@ -694,6 +694,17 @@ func (f *files) Usage(name string) (size, free int64, err error) {
 	return q.limit, max(0, q.limit-q.used.Load()), nil
 }
 
+func (f *files) InodeUsage(name string) (all, free int64, err error) {
+	mu.RLock()
+	defer mu.RUnlock()
+	p, _, err := f.exists(name, true)
+	if err != nil {
+		return 0, 0, fail("statfs", name, err)
+	}
+	all, used := p.tree.quota.Inodes()
+	return all, max(0, all-used), nil
+}
+
 // SetDynamic makes a file whose content is made when it is read. It is for trees that are not frozen.
 func (t *Tree) SetDynamic(f kernel.Files, name string, mode fs.FileMode, d Dynamic) error {
 	o, err := f.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/libc"
 )
 
@@ -118,17 +117,17 @@ func df(c *libc.Prog) int {
 		}
 		return strconv.FormatInt((n+unit-1)/unit, 10)
 	}
+	usage := c.Files.Usage
+	if inodes {
+		usage = c.Files.InodeUsage
+		unit = 1
+	}
 	add := func(m mounted, size, used, free int64) {
 		percent := "-"
 		if used+free > 0 {
 			percent = strconv.FormatInt((used*100+used+free-1)/(used+free), 10) + "%"
 		}
 		row := []string{m.source, amount(size), amount(used), amount(free), percent, m.target}
-		if inodes {
-			// The simulated tree does not run out of them.
-			n := kernel.Inodes(size)
-			row = []string{m.source, strconv.FormatInt(n, 10), "0", strconv.FormatInt(n, 10), "0%", m.target}
-		}
 		if showType {
 			row = slices.Insert(row, 1, m.kind)
 		}
@@ -136,7 +135,7 @@ func df(c *libc.Prog) int {
 	}
 	var sum [3]int64
 	show := func(m mounted, name string) {
-		size, free, err := c.Files.Usage(name)
+		size, free, err := usage(name)
 		if err != nil {
 			c.Fail("%s: %s", name, libc.Strerror(err))
 			return

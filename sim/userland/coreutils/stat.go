@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"ckadrill/sim/kernel"
 	"ckadrill/sim/userland/bash"
 	"ckadrill/sim/userland/libc"
 )
@@ -208,6 +207,11 @@ func statSystem(c *libc.Prog, name, format string) {
 		c.Fail("cannot read file system information for %s: %s", libc.Quote(name), libc.Strerror(err))
 		return
 	}
+	inodes, inodesFree, err := c.Files.InodeUsage(c.Path(name))
+	if err != nil {
+		c.Fail("cannot read file system information for %s: %s", libc.Quote(name), libc.Strerror(err))
+		return
+	}
 	kind := fileSystem(c, c.Path(name)).kind
 	if kind == "ext4" {
 		kind = "ext2/ext3"
@@ -220,7 +224,7 @@ func statSystem(c *libc.Prog, name, format string) {
 	}
 	if format == "" {
 		c.Put("  File: \"%s\"\n    ID: %x Namelen: 255     Type: %s\nBlock size: 4096       Fundamental block size: 4096\nBlocks: Total: %-10d Free: %-10d Available: %d\nInodes: Total: %-10d Free: %d\n",
-			name, fnv.New64a().Sum64(), kind, size>>12, free>>12, free>>12, kernel.Inodes(size), kernel.Inodes(size))
+			name, fnv.New64a().Sum64(), kind, size>>12, free>>12, free>>12, inodes, inodesFree)
 		return
 	}
 	r := strings.NewReplacer("%T", kind, "%n", name, "%s", "4096", "%S", "4096", "%b", strconv.FormatInt(size>>12, 10), "%f", strconv.FormatInt(free>>12, 10), "%a", strconv.FormatInt(free>>12, 10), "%%", "%")
