@@ -45,6 +45,7 @@ var Areas = []struct{ Name, Title string }{
 
 // Observation is a look at the cluster: a command on a machine and what it shows.
 type Observation struct {
+	File string // of looks at a cluster's health
 	Line int
 	// After is the simulated time since the script before it ended; what the table omits is that of the observation before.
 	After time.Duration

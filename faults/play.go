@@ -2,11 +2,13 @@ package faults
 
 import (
 	"cmp"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ckadrill/scenarios/strict"
@@ -24,7 +26,8 @@ type Cluster interface {
 type Move struct {
 	// Stage sets the workloads up that faults are played on, and waits until the cluster is healthy.
 	Stage bool
-	// Whole is a fault's whole life: it is injected, observed, undone, and the cluster becomes healthy.
+	// Whole is a fault's whole life: it is injected, observed, undone, and the cluster becomes healthy, as far as can be seen
+	// without a trial, if none was needed to see that it was not.
 	Whole *Fault
 	// Inject and Fix do only that.
 	Inject, Fix *Fault
@@ -49,18 +52,29 @@ func (r *Report) problem(format string, a ...any) {
 //go:embed stage.sh
 var stage string
 
-//go:embed health.yaml
-var healthFile []byte
+// health are looks at a healthy cluster, cheap ones first. trial are those that try something new, and take longer.
+var health, trial = looks("health.yaml"), looks("trial.yaml")
 
-// health are the looks at a healthy cluster, cheap ones first.
-func health() ([]Observation, error) {
-	d, root, err := strict.Open("health.yaml", "a list of observations", healthFile)
-	if err != nil {
-		return nil, err
-	}
-	var l []Observation
-	observations(d, "health", &l)(root)
-	return l, d.Err()
+//go:embed health.yaml trial.yaml
+var lookFiles embed.FS
+
+func looks(file string) func() ([]Observation, error) {
+	return sync.OnceValues(func() ([]Observation, error) {
+		b, err := lookFiles.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		d, root, err := strict.Open(file, "a list of observations", b)
+		if err != nil {
+			return nil, err
+		}
+		var l []Observation
+		observations(d, file, &l)(root)
+		for i := range l {
+			l[i].File = file
+		}
+		return l, d.Err()
+	})
 }
 
 const (
@@ -81,7 +95,7 @@ func Play(c Cluster, m Move) (*Report, error) {
 		if exit, out, err := c.Exec(c.ControlPlane(), "root", stage, scriptTimeout); err != nil || exit != 0 {
 			return nil, fmt.Errorf("the workloads cannot be set up: exit status %d, %v\n%s", exit, err, out)
 		}
-		return r, becomesHealthy(c, r)
+		return r, becomesHealthy(c, r, true)
 	case m.Whole != nil:
 		return r, whole(c, m.Whole, r)
 	case m.Inject != nil:
@@ -91,7 +105,7 @@ func Play(c Cluster, m Move) (*Report, error) {
 	case m.Absent != nil:
 		absent(c, m.Absent, r)
 	case m.Healthy:
-		return r, becomesHealthy(c, r)
+		return r, becomesHealthy(c, r, true)
 	}
 	return r, nil
 }
@@ -130,16 +144,23 @@ func whole(c Cluster, f *Fault, r *Report) error {
 		return err
 	}
 	observe(c, f, "symptom", f.Symptoms, r)
-	if bad, err := unhealthy(c); err != nil {
+	tried := false
+	bad, err := unhealthy(c, false)
+	if err == nil && bad == "" {
+		tried = true
+		bad, err = unhealthy(c, true)
+	}
+	if err != nil {
 		return err
-	} else if bad == "" {
+	}
+	if bad == "" {
 		r.problem("%s:%d: %s: the cluster counts as healthy with the fault", f.File, f.Line, f.Name)
 	}
 	if err := script(c, f, "fix", f.Fix, r); err != nil {
 		return err
 	}
 	observe(c, f, "recovery", f.Recovered, r)
-	if err := becomesHealthy(c, r); err != nil {
+	if err := becomesHealthy(c, r, tried); err != nil {
 		return err
 	}
 	for _, o := range f.Symptoms {
@@ -204,10 +225,10 @@ func matches(pattern string, text []byte) bool {
 }
 
 // becomesHealthy waits until every look at the cluster's health is as it should be, one round of all without a break.
-func becomesHealthy(c Cluster, r *Report) error {
+func becomesHealthy(c Cluster, r *Report, tried bool) error {
 	start := time.Now()
 	for {
-		bad, err := unhealthy(c)
+		bad, err := unhealthy(c, tried)
 		if err != nil {
 			return err
 		}
@@ -223,15 +244,21 @@ func becomesHealthy(c Cluster, r *Report) error {
 	}
 }
 
-// unhealthy looks at the cluster's health, once, and returns the first look that is not as it should be, "" if there is none.
-func unhealthy(c Cluster) (string, error) {
-	looks, err := health()
+// unhealthy looks at the cluster's health, once, with or without a trial, and returns the first look that is not as it should
+// be, "" if there is none.
+func unhealthy(c Cluster, tried bool) (string, error) {
+	l, err := health()
+	if err == nil && tried {
+		var more []Observation
+		more, err = trial()
+		l = append(slices.Clip(l), more...)
+	}
 	if err != nil {
 		return "", err
 	}
-	for _, o := range looks {
+	for _, o := range l {
 		if ok, text := look(c, o); !ok {
-			return fmt.Sprintf("health.yaml:%d: %s", o.Line, text), nil
+			return fmt.Sprintf("%s:%d: %s", o.File, o.Line, text), nil
 		}
 	}
 	return "", nil
