@@ -62,9 +62,17 @@ type Observation struct {
 // NeedsAPI says whether the fault is made through the API, so that it cannot be made where that is broken.
 func (f *Fault) NeedsAPI() bool { return strings.Contains(f.Inject, "kubectl") }
 
+const (
+	// objects is touched by what takes all objects of the API away.
+	objects = "objects"
+	// administrator is touched by what takes the administrator's rights away.
+	administrator = "administrator"
+)
+
 // Compatible says whether two faults can be in one cluster at the same time.
 func Compatible(a, b *Fault) bool {
-	return a.Name != b.Name && !slices.ContainsFunc(a.Touches, func(t string) bool { return slices.Contains(b.Touches, t) })
+	lost := func(a, b *Fault) bool { return a.NeedsAPI() && slices.Contains(b.Touches, objects) }
+	return a.Name != b.Name && !lost(a, b) && !lost(b, a) && !slices.ContainsFunc(a.Touches, func(t string) bool { return slices.Contains(b.Touches, t) })
 }
 
 // Pick draws n faults that can be in one cluster at the same time, in an order in which they can be made: first those that
@@ -76,14 +84,15 @@ func Pick(r *rand.Rand, table []*Fault, n int) []*Fault {
 			l = append(l, table[i])
 		}
 	}
-	slices.SortStableFunc(l, func(a, b *Fault) int {
+	turn := func(f *Fault) int {
 		switch {
-		case a.NeedsAPI() == b.NeedsAPI():
-			return 0
-		case a.NeedsAPI():
-			return -1
+		case !f.NeedsAPI():
+			return 2
+		case slices.Contains(f.Touches, administrator):
+			return 1
 		}
-		return 1
-	})
+		return 0
+	}
+	slices.SortStableFunc(l, func(a, b *Fault) int { return turn(a) - turn(b) })
 	return l
 }

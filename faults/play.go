@@ -85,6 +85,8 @@ const (
 	// container or of a mount, and then some.
 	healthyWithin = 20 * time.Minute
 	healthyPeriod = 10 * time.Second
+	// goneWithin is how long a symptom may still show on a cluster that counts as healthy.
+	goneWithin = time.Minute
 )
 
 // Play makes a move.
@@ -167,7 +169,12 @@ func whole(c Cluster, f *Fault, r *Report) error {
 		if o.Unchanged || records.MatchString(o.Run) {
 			continue
 		}
-		if holds, text := look(c, o); holds {
+		holds, text := look(c, o)
+		// What has just started again may still wait for its turn, such as to lead.
+		for start := time.Now(); holds && time.Since(start) < goneWithin; holds, text = look(c, o) {
+			time.Sleep(healthyPeriod)
+		}
+		if holds {
 			r.problem("%s:%d: %s: still seen when all is healthy again: %s", f.File, o.Line, f.Name, text)
 		}
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -113,7 +115,9 @@ func playMoves(t *testing.T, w *front.Worker, moves ...faults.Move) {
 }
 
 // someFaults are those that every run of the tests plays, all in one world.
-var someFaults = []string{"kubelet-stopped"}
+var someFaults = []string{"apiserver-unknown-flag", "etcd-data-dir", "scheduler-kubeconfig-missing", "controller-manager-unknown-flag", "admin-server-port",
+	"kubelet-stopped", "kubelet-swap", "containerd-cri-disabled", "cni-plugin-missing", "service-selector", "coredns-selector", "node-tainted",
+	"workload-config-map", "workload-image", "rbac-verb"}
 
 // Every fault shows what the table says, at the time that it says, and is undone by its fix.
 func TestFaults(t *testing.T) {
@@ -141,4 +145,65 @@ func TestFaults(t *testing.T) {
 func TestNoSymptomWithoutItsFault(t *testing.T) {
 	t.Parallel()
 	playMoves(t, stagedWorld(t), faults.Move{Absent: faultTable(t)}, faults.Move{Healthy: true})
+}
+
+// Whatever has been broken, in whatever order it is undone, the cluster becomes healthy again.
+func TestAnyFaultsAreUndone(t *testing.T) {
+	seeds := 6
+	if os.Getenv(soak) != "" {
+		seeds = 1000
+	}
+	table := faultTable(t)
+	for seed := range seeds {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
+			undoInAnyOrder(t, table, rand.New(rand.NewPCG(uint64(seed), 0)))
+		})
+	}
+}
+
+func undoInAnyOrder(t *testing.T, table []*faults.Fault, r *rand.Rand) {
+	w := stagedWorld(t)
+	made := faults.Pick(r, table, 1+r.IntN(4))
+	var names []string
+	for _, f := range made {
+		names = append(names, f.Name)
+		pass(t, w, r, 30)
+		playMoves(t, w, faults.Move{Inject: f})
+	}
+	pass(t, w, r, 180)
+	r.Shuffle(len(made), func(i, j int) { made[i], made[j] = made[j], made[i] })
+	var undone []string
+	// What needs another fault undone before is tried again after that.
+	for round := 0; len(made) > 0; round++ {
+		var left []*faults.Fault
+		for _, f := range made {
+			pass(t, w, r, 30)
+			report, err := move(w, faults.Move{Fix: f})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(report.Problems) == 0 {
+				undone = append(undone, f.Name)
+				continue
+			}
+			left = append(left, f)
+			if round > 20 {
+				t.Fatalf("%v: %v undone; %v", names, undone, report.Problems)
+			}
+		}
+		made = left
+	}
+	playMoves(t, w, faults.Move{Healthy: true})
+	if t.Failed() || testing.Verbose() {
+		t.Logf("broken: %v, undone: %v", names, undone)
+	}
+}
+
+// pass lets some seconds pass.
+func pass(t *testing.T, w *front.Worker, r *rand.Rand, most int) {
+	t.Helper()
+	if _, err := w.Skip(time.Duration(1+r.IntN(most)) * time.Second); err != nil {
+		t.Fatal(err)
+	}
 }
