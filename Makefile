@@ -9,7 +9,7 @@ DRILL   ?= kubelet-stopped
 # The rooms below the control plane: they build and test in seconds, also under the race detector.
 LOWER := ./sim/kernel ./sim/machine/... ./sim/network/... ./sim/etcd/... ./sim/userland/... ./sim/session ./sim/front ./sim/wire ./sim/worker ./scenarios ./grader ./shell/terminal
 
-.PHONY: help run build test race fuzz recordings bench soak presets unsupported clean
+.PHONY: help run build test race fuzz recordings bench soak presets unsupported faults clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,8 +27,8 @@ test: ## run all tests
 race: ## run the tests of the lower rooms under the race detector
 	$(GO) test -race $(LOWER)
 
-soak: ## play every recording, every script and recording with a thaw after each command, and scripts 50 times over; takes hours
-	CKADRILL_SOAK=1 $(GO) test -timeout 12h -run 'TestRecordings|TestThawsChangeNothing|TestSameSeedSameTranscript' -v ./cmd/ckadrill
+soak: ## play every recording, every script and recording with a thaw after each command, scripts 50 times over, and every fault; takes hours
+	CKADRILL_SOAK=1 $(GO) test -timeout 12h -run 'TestRecordings|TestThawsChangeNothing|TestSameSeedSameTranscript|TestFaults|TestAnyFaultsAreUndone' -v ./cmd/ckadrill
 
 recordings: ## play all recordings of a real cluster that the simulation is equal to
 	CKADRILL_SOAK=1 $(GO) test -timeout 30m -run TestRecordings -v ./cmd/ckadrill
@@ -45,6 +45,9 @@ presets: ## build the embedded clusters anew, by kubeadm's phases
 
 unsupported: ## write docs/unsupported.md anew, from the program's own refusals
 	$(GO) test . -run TestUnsupportedIsListed -update
+
+faults: ## write docs/faults.md anew, from the table of faults
+	$(GO) test ./faults -run TestFaultsAreListed -update
 
 clean: ## remove what was built
 	rm -rf bin
