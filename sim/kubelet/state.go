@@ -35,6 +35,8 @@ type State struct {
 	held kernel.Parts
 	// events are what the running kubelet has recorded.
 	events *apiclient.EventMemory
+	// recorder is the process whose events these are.
+	recorder *kernel.Process
 }
 
 // memory is the frozen form.
@@ -154,8 +156,11 @@ func recorded(p *kernel.Process) *apiclient.EventMemory {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.events == nil || !p.Resumed() {
-		s.events = &apiclient.EventMemory{}
+	if s.recorder != p {
+		s.recorder = p
+		if s.events == nil || !p.Resumed() {
+			s.events = &apiclient.EventMemory{}
+		}
 	}
 	return s.events
 }
