@@ -378,11 +378,8 @@ func (p *Process) Exec(s Spec) {
 		p.Exit(126)
 		return
 	}
-	p.Argv, p.Files, p.Stdin, p.Stdout, p.Stderr = s.Argv, s.Files, s.Stdin, stream{p, s.Stdout}, stream{p, s.Stderr}
-	if s.Log == nil {
-		s.Log = s.Stderr
-	}
-	p.Log = stream{p, s.Log}
+	p.Argv, p.Files, p.Stdin = s.Argv, s.Files, s.Stdin
+	p.Stdout, p.Stderr, p.Log = s.streams(p)
 	p.env, p.dir = append([]string(nil), s.Env...), s.Dir
 	if len(s.Argv) > 0 {
 		p.name = path.Base(s.Argv[0])
@@ -447,6 +444,14 @@ func (p *Process) Printf(format string, a ...any) { fmt.Fprintf(p.Stdout, format
 
 // Errorf writes to standard error.
 func (p *Process) Errorf(format string, a ...any) { fmt.Fprintf(p.Stderr, format, a...) }
+
+// streams are the process's own streams over those that it is given.
+func (s Spec) streams(p *Process) (stdout, stderr, log stream) {
+	if s.Log == nil {
+		s.Log = s.Stderr
+	}
+	return stream{p, s.Stdout}, stream{p, s.Stderr}, stream{p, s.Log}
+}
 
 // stream is a standard stream that falls silent when its process ends.
 type stream struct {

@@ -44,10 +44,7 @@ func (t *Table) Start(s Spec, main Program) *Process {
 	if s.Stdin == nil {
 		p.Stdin = nothing{}
 	}
-	if s.Log == nil {
-		p.Log = s.Stderr
-	}
-	p.Stdout, p.Stderr, p.Log = stream{p, s.Stdout}, stream{p, s.Stderr}, stream{p, p.Log}
+	p.Stdout, p.Stderr, p.Log = s.streams(p)
 	if s.Started.IsZero() {
 		p.Started = time.Now()
 	} else {

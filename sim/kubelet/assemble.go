@@ -102,7 +102,7 @@ type node struct {
 	work                         *workQueue
 	pace                         *volumes.Pace
 	rest                         restingPods
-	inSync                       syncs
+	syncs                        syncs
 	statuses                     status.Manager
 	volumes                      volumemanager.VolumeManager
 	probes                       prober.Manager

@@ -29,7 +29,8 @@ func (s *podSync) SyncPod(ctx context.Context, t kubetypes.SyncPodType, pod, mir
 		s.n.goOn(ctx, pod, mirror, was)
 		return false, nil
 	}
-	defer s.n.inSync.begin(pod.UID)()
+	s.n.syncs.set(pod.UID, true)
+	defer s.n.syncs.set(pod.UID, false)
 	quiet := hushOf(s.n.p)
 	quiet.knew(pod)
 	defer quiet.synced(pod.UID)
@@ -91,7 +92,7 @@ func (s *podSync) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, status *ku
 		return err
 	}
 	err := s.Kubelet.SyncTerminatedPod(ctx, pod, status)
-	s.n.inSync.forget(pod.UID)
+	s.n.syncs.forget(pod.UID)
 	s.n.saveCheckpoints()
 	return err
 }

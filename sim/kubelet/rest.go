@@ -15,7 +15,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/configmap"
 	"k8s.io/kubernetes/pkg/kubelet/secret"
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
-	"k8s.io/kubernetes/pkg/kubelet/util/queue"
 	"k8s.io/utils/clock"
 )
 
@@ -49,9 +48,10 @@ func (n *node) resting() []restingPod {
 	for _, p := range n.pods.GetPods() {
 		busy, known := working[p.UID]
 		due, waits := n.work.next(p.UID)
+		now, once := n.syncs.get(p.UID)
 		switch {
-		case !known || n.inSync.has(p.UID):
-		case busy && n.inSync.was(p.UID):
+		case !known || now:
+		case busy && once:
 			l = append(l, restingPod{UID: string(p.UID), Version: versionOf(p), Again: true})
 		case !busy && waits:
 			l = append(l, restingPod{UID: string(p.UID), Version: versionOf(p), Due: due})
@@ -85,46 +85,32 @@ func (r *restingPods) take(p *v1.Pod) (x restingPod, ok bool) {
 	return x, ok && x.Version == versionOf(p)
 }
 
-// syncs are the Pods that are being synced, and those that have been.
+// syncs are the Pods that have been synced; those that are being synced are true.
 type syncs struct {
 	mu   sync.Mutex
-	pods map[types.UID]int
-	once map[types.UID]bool
+	pods map[types.UID]bool
 }
 
-func (s *syncs) begin(uid types.UID) (done func()) {
-	s.count(uid, 1)
-	return func() { s.count(uid, -1) }
-}
-
-func (s *syncs) count(uid types.UID, n int) {
+func (s *syncs) set(uid types.UID, now bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pods == nil {
-		s.pods, s.once = map[types.UID]int{}, map[types.UID]bool{}
+		s.pods = map[types.UID]bool{}
 	}
-	if s.pods[uid] += n; s.pods[uid] == 0 {
-		delete(s.pods, uid)
-	}
-	s.once[uid] = true
+	s.pods[uid] = now
 }
 
-func (s *syncs) has(uid types.UID) bool {
+func (s *syncs) get(uid types.UID) (now, once bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pods[uid] > 0
-}
-
-func (s *syncs) was(uid types.UID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.once[uid]
+	now, once = s.pods[uid]
+	return now, once
 }
 
 func (s *syncs) forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.once, uid)
+	delete(s.pods, uid)
 }
 
 // goOn makes known to the rest of a resumed kubelet a Pod that was at rest, as SyncPod would, and leaves all else as it was.
@@ -136,7 +122,7 @@ func (n *node) goOn(ctx context.Context, pod, mirror *v1.Pod, was restingPod) {
 		m.RegisterPod(pod)
 	}
 	n.probes.AddPod(ctx, pod)
-	n.inSync.count(pod.UID, 0)
+	n.syncs.set(pod.UID, false)
 	if !was.Again {
 		n.work.pin(pod.UID, was.Due)
 		return
@@ -144,43 +130,43 @@ func (n *node) goOn(ctx context.Context, pod, mirror *v1.Pod, was restingPod) {
 	n.workers.UpdatePod(kubelet.UpdatePodOptions{UpdateType: kubetypes.SyncPodSync, Pod: pod, MirrorPod: mirror, StartTime: n.clock.Now()})
 }
 
-// workQueue is upstream's, whose times can be kept over a freeze. What is ready comes in the order of the times, not of a map.
+// workQueue is a queue as upstream's basicWorkQueue whose times can be kept over a freeze, and from which what is ready comes in
+// the order of the times, not of a map.
 type workQueue struct {
-	queue.WorkQueue
-	clock clock.Clock
-
+	clock  clock.Clock
 	mu     sync.Mutex
 	due    map[types.UID]time.Time
 	pinned map[types.UID]time.Time
 }
 
 func newWorkQueue(c clock.Clock) *workQueue {
-	return &workQueue{WorkQueue: queue.NewBasicWorkQueue(c), clock: c, due: map[types.UID]time.Time{}, pinned: map[types.UID]time.Time{}}
+	return &workQueue{clock: c, due: map[types.UID]time.Time{}, pinned: map[types.UID]time.Time{}}
 }
 
 // Enqueue implements queue.WorkQueue.
 func (q *workQueue) Enqueue(item types.UID, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if at, ok := q.pinned[item]; ok {
-		delete(q.pinned, item)
-		delay = at.Sub(q.clock.Now())
+	at, ok := q.pinned[item]
+	if !ok {
+		at = q.clock.Now().Add(delay)
 	}
-	q.due[item] = q.clock.Now().Add(delay)
-	q.WorkQueue.Enqueue(item, delay)
+	delete(q.pinned, item)
+	q.due[item] = at
 }
 
 // GetWork implements queue.WorkQueue.
 func (q *workQueue) GetWork() []types.UID {
-	l := q.WorkQueue.GetWork()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	slices.SortFunc(l, func(a, b types.UID) int {
-		if c := q.due[a].Compare(q.due[b]); c != 0 {
-			return c
+	now := q.clock.Now()
+	var l []types.UID
+	for item, at := range q.due {
+		if at.Before(now) {
+			l = append(l, item)
 		}
-		return cmp.Compare(a, b)
-	})
+	}
+	slices.SortFunc(l, func(a, b types.UID) int { return cmp.Or(q.due[a].Compare(q.due[b]), cmp.Compare(a, b)) })
 	for _, item := range l {
 		delete(q.due, item)
 	}

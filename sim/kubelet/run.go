@@ -190,8 +190,7 @@ func (n *node) updates() <-chan kubetypes.PodUpdate {
 	return out
 }
 
-// settle lets a resumed kubelet see its Node before it reports anything: what it then reports is what it
-// reported before.
+// settle lets a resumed kubelet see its Node before it reports anything: what it then reports is what it reported before.
 func (n *node) settle(ctx context.Context) {
 	if n.registered {
 		setField(n.kl, "registrationCompleted", true)

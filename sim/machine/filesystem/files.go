@@ -686,23 +686,31 @@ func (f *files) Truncate(name string, size int64) error {
 func (f *files) Usage(name string) (size, free int64, err error) {
 	mu.RLock()
 	defer mu.RUnlock()
-	p, _, err := f.exists(name, true)
+	q, err := f.quota(name)
 	if err != nil {
-		return 0, 0, fail("statfs", name, err)
+		return 0, 0, err
 	}
-	q := p.tree.quota
 	return q.limit, max(0, q.limit-q.used.Load()), nil
 }
 
 func (f *files) InodeUsage(name string) (all, free int64, err error) {
 	mu.RLock()
 	defer mu.RUnlock()
+	q, err := f.quota(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	all, used := q.Inodes()
+	return all, max(0, all-used), nil
+}
+
+// quota is the space of the file system that holds name. The lock is held.
+func (f *files) quota(name string) (*Quota, error) {
 	p, _, err := f.exists(name, true)
 	if err != nil {
-		return 0, 0, fail("statfs", name, err)
+		return nil, fail("statfs", name, err)
 	}
-	all, used := p.tree.quota.Inodes()
-	return all, max(0, all-used), nil
+	return p.tree.quota, nil
 }
 
 // SetDynamic makes a file whose content is made when it is read. It is for trees that are not frozen.

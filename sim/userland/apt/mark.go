@@ -30,23 +30,22 @@ func aptMark(c *libc.Prog) int {
 }
 
 // marked finds the packages that words name.
-func (r *run) marked(k *cache, words []string) (l []*pkg) {
+func (r *run) marked(words []string) (k *cache, l []*pkg, ok bool) {
+	if k, ok = r.open(); !ok {
+		return nil, nil, false
+	}
 	for _, w := range words {
 		l = append(l, r.named(k, w)...)
 	}
 	if len(l) == 0 {
 		r.err("No packages found")
 	}
-	return l
+	return k, l, !r.failed()
 }
 
 func (r *run) hold(on bool, words []string) {
-	k, ok := r.open()
+	k, l, ok := r.marked(words)
 	if !ok {
-		return
-	}
-	l := r.marked(k, words)
-	if r.failed() {
 		return
 	}
 	var todo []*pkg
@@ -91,12 +90,8 @@ func (r *run) hold(on bool, words []string) {
 }
 
 func (r *run) auto(on bool, words []string) {
-	k, ok := r.open()
+	k, l, ok := r.marked(words)
 	if !ok {
-		return
-	}
-	l := r.marked(k, words)
-	if r.failed() {
 		return
 	}
 	changed := false
