@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
 	"ckadrill/sim/userland/libc"
 )
@@ -35,9 +36,6 @@ func (v verdict) String() string {
 	return s + fmt.Sprintf(", check duration: %dms", v.took.Milliseconds())
 }
 
-// settleAfterThaw is how long a resumed haproxy gives its servers, which are resumed with it.
-const settleAfterThaw = 3 * time.Second
-
 // check begins with the checks of the proxy's servers, which are spread over their interval. A resumed haproxy first finds out
 // which of them it knew to be down, and says nothing of it.
 func (x *proxy) check(resumed bool) {
@@ -47,7 +45,7 @@ func (x *proxy) check(resumed bool) {
 		}
 		go func() {
 			if resumed {
-				if sleep(x.ctx, settleAfterThaw) != nil {
+				if x.b.p.AwaitDate() != nil {
 					return
 				}
 				v := s.ask()
@@ -55,7 +53,7 @@ func (x *proxy) check(resumed bool) {
 				s.up = v.ok
 				x.mu.Unlock()
 			}
-			if sleep(x.ctx, s.inter*time.Duration(i+1)/time.Duration(len(x.servers)+1)) != nil {
+			if kernel.SleepContext(x.ctx, s.inter*time.Duration(i+1)/time.Duration(len(x.servers)+1)) != nil {
 				return
 			}
 			for {
@@ -63,22 +61,11 @@ func (x *proxy) check(resumed bool) {
 				if x.ctx.Err() != nil {
 					return
 				}
-				if sleep(x.ctx, x.note(s, v)) != nil {
+				if kernel.SleepContext(x.ctx, x.note(s, v)) != nil {
 					return
 				}
 			}
 		}()
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -1,9 +1,7 @@
 package haproxy
 
 import (
-	"context"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,6 +176,7 @@ func (c *config) begin(words []string) {
 	}
 	if len(words) < 2 {
 		c.parseError("'%s' expects an <id> argument.", words[0])
+		c.section = "" // which nothing belongs to
 		return
 	}
 	name := words[1]
@@ -187,7 +186,6 @@ func (c *config) begin(words []string) {
 		}
 	}
 	c.current = &proxy{b: c.b, kind: words[0], name: name, file: c.file, line: c.line, defaults: c.defaults, turn: -1}
-	c.current.ctx, c.current.cancel = context.WithCancel(c.b.p.Context())
 	c.proxies = append(c.proxies, c.current)
 }
 
@@ -281,12 +279,16 @@ func (c *config) keyword(words []string) {
 
 func (c *config) timeout(d *defaults, name, value string) {
 	t, ok := duration(value)
+	rest := strings.TrimLeft(value, "0123456789")
 	switch {
 	case value == "":
 		c.parseError("'timeout %s' expects an integer value (in milliseconds)", name)
 		return
+	case !ok && rest == "":
+		c.parseError("timer overflow in argument '%s' to 'timeout %s' (maximum value is 2147483647 ms or ~24.8 days)", value, name)
+		return
 	case !ok:
-		c.parseError("unexpected character '%s' in 'timeout %s'", strings.TrimLeft(value, "0123456789")[:1], name)
+		c.parseError("unexpected character '%s' in 'timeout %s'", rest[:1], name)
 		return
 	}
 	switch name {
@@ -308,7 +310,7 @@ func (c *config) timeout(d *defaults, name, value string) {
 // duration reads haproxy's times, which are in milliseconds without a unit.
 func duration(s string) (time.Duration, bool) {
 	number := strings.TrimRight(s, "usmhd")
-	n, err := strconv.Atoi(number)
+	n, err := strconv.ParseUint(number, 10, 31)
 	unit, ok := map[string]time.Duration{"": time.Millisecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[s[len(number):]]
 	return time.Duration(n) * unit, err == nil && ok
 }
@@ -468,8 +470,12 @@ func (c *config) serverOptions(s *server, words []string) {
 			s.disabled = false
 		case "inter", "fastinter", "downinter":
 			t, ok := duration(value())
-			if !ok {
+			switch {
+			case !ok:
 				c.parseError("'server %s' : unexpected character in '%s' argument.", s.name, k)
+				return
+			case t == 0:
+				c.parseError("'server %s' : invalid value 0 for argument '%s'.", s.name, k)
 				return
 			}
 			switch k {
@@ -483,7 +489,7 @@ func (c *config) serverOptions(s *server, words []string) {
 		case "rise", "fall", "weight", "port", "maxconn", "minconn", "maxqueue", "slowstart":
 			n, err := strconv.Atoi(strings.TrimRight(value(), "sm"))
 			switch {
-			case err != nil || n < 0:
+			case err != nil || n < 0 || n == 0 && (k == "rise" || k == "fall"):
 				c.parseError("'server %s' : '%s' has to be > 0.", s.name, k)
 				return
 			case k == "rise":
@@ -559,10 +565,7 @@ func (c *config) resolve() {
 
 func (c *config) resolveServer(s *server) {
 	host, port, _ := net.SplitHostPort(s.address)
-	if _, err := netip.ParseAddr(host); err == nil {
-		return
-	}
-	l, err := network.Resolve(c.b.p.Context(), c.b.p, host)
+	l, err := network.ResolveLibc(c.b.p.Context(), c.b.p, host)
 	if err != nil || len(l) == 0 {
 		c.file, c.line = s.file, s.line
 		c.alert("[%s:%d] : 'server %s/%s' : could not resolve address '%s'.", s.file, s.line, s.proxy.name, s.name, host)

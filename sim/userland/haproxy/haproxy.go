@@ -1,6 +1,7 @@
 package haproxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,15 +21,17 @@ const (
 	banner  = "HAProxy version " + version + " 2025/10/03 - https://haproxy.org/\n" +
 		"Status: long-term supported branch - will stop receiving fixes around Q2 2028.\n" +
 		"Known bugs: http://www.haproxy.org/bugs/bugs-2.8.16.html\n"
+	usage = banner + "Usage : haproxy [-f <cfgfile|cfgdir>]* [ -vdVD ] [ -n <maxconn> ] [ -N <maxpconn> ]\n        [ -p <pidfile> ] [ -m <max megs> ] [ -C <dir> ] [-- <cfgfile>*]\n"
 )
 
 // balancer is one haproxy.
 type balancer struct {
 	p *kernel.Process
 
+	proxies []*proxy // of the main goroutine
+
 	mu      sync.Mutex
 	noticed bool // the lines that come before the first warning have been printed
-	proxies []*proxy
 }
 
 // say prints a message as haproxy's ha_alert, ha_warning and ha_notice do.
@@ -80,12 +83,12 @@ func haproxy(p *kernel.Process) int {
 			p.Errorf("haproxy: ckadrill does not simulate haproxy %s yet\n", o)
 			return 1
 		default:
-			p.Errorf("%sUsage : haproxy [-f <cfgfile|cfgdir>]* [ -vdVD ] [ -n <maxconn> ] [ -N <maxpconn> ]\n        [ -p <pidfile> ] [ -m <max megs> ] [ -C <dir> ] [-- <cfgfile>*]\n", banner)
+			p.Errorf("%s", usage)
 			return 1
 		}
 	}
 	if len(files) == 0 {
-		p.Errorf("%sUsage : haproxy [-f <cfgfile|cfgdir>]* [ -vdVD ] [ -n <maxconn> ] [ -N <maxpconn> ]\n        [ -p <pidfile> ] [ -m <max megs> ] [ -C <dir> ] [-- <cfgfile>*]\n", banner)
+		p.Errorf("%s", usage)
 		return 1
 	}
 	if p.Resumed() {
@@ -174,10 +177,9 @@ func (b *balancer) configure(files []string) ([]*proxy, bool) {
 
 // start opens the listeners and begins with the checks.
 func (b *balancer) start(proxies []*proxy, resumed bool) bool {
-	b.mu.Lock()
 	b.proxies = proxies
-	b.mu.Unlock()
 	for _, x := range proxies {
+		x.ctx, x.cancel = context.WithCancel(b.p.Context())
 		x.check(resumed)
 	}
 	for _, x := range proxies {
@@ -197,8 +199,6 @@ func (b *balancer) start(proxies []*proxy, resumed bool) bool {
 
 // stop closes the listeners and ends the checks; connections live on.
 func (b *balancer) stop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, x := range b.proxies {
 		for _, l := range x.listeners {
 			l.Close()

@@ -38,11 +38,10 @@ backend servers
 `
 
 type lab struct {
-	w       *kernel.World
-	f       *network.Fabric
-	files   kernel.Files
-	hosts   map[string]*kernel.Host
-	balance *kernel.Host
+	w     *kernel.World
+	f     *network.Fabric
+	files kernel.Files
+	hosts map[string]*kernel.Host
 }
 
 type output struct {
@@ -163,6 +162,11 @@ func TestConfiguration(t *testing.T) {
 			{"    timeout server 4h\n", "", "config : missing timeouts for backend 'servers'."},
 			{"*:6443", "*", "'bind' : missing port number: '*'"},
 			{"inter 10s", "inter 10x", "unexpected character in 'inter' argument."},
+			{"inter 10s", "inter 0", "invalid value 0 for argument 'inter'."},
+			{"inter 10s", "inter -5s", "unexpected character in 'inter' argument."},
+			{"inter 10s", "inter 10s fall 0", "'fall' has to be > 0."},
+			{"timeout server 4h", "timeout server 99999999999999999999", "timer overflow in argument '99999999999999999999' to 'timeout server'"},
+			{"\nbackend servers\n", "\nbackend\n", "'backend' expects an <id> argument."},
 			{"global\n", "golbal\n", "unknown keyword 'golbal' out of section."},
 		} {
 			p, out := l.haproxy(strings.Replace(sample, c.old, c.new, 1), "-c")

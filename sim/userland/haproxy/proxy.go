@@ -33,10 +33,9 @@ type proxy struct {
 	ctx        context.Context // of the checks
 	cancel     context.CancelFunc
 
-	mu     sync.Mutex
-	turn   int // of the server that was chosen last, by roundrobin
-	open   int // connections
-	warned bool
+	mu   sync.Mutex
+	turn int // of the server that was chosen last, by roundrobin
+	open int // connections
 }
 
 func (x *proxy) front() bool { return x.kind != "backend" }
@@ -283,12 +282,12 @@ func (x *proxy) logSession(to *proxy, e *entry) {
 	x.mu.Lock()
 	front := x.open
 	x.mu.Unlock()
-	x.write(journal.Info, "%s [%s] %s %s/%s %d/%d/%d %d %s %d/%d/%d/%d/%d 0/0", e.client, e.began.Format("02/Jan/2006:15:04:05.000"), x.name, to.name, name,
+	x.write("%s [%s] %s %s/%s %d/%d/%d %d %s %d/%d/%d/%d/%d 0/0", e.client, e.began.Format("02/Jan/2006:15:04:05.000"), x.name, to.name, name,
 		ms(e.wait), ms(e.connected), time.Since(e.began).Milliseconds(), e.bytes, e.state, front, front, open, busy, e.retries)
 }
 
 // write sends a line to the proxy's log targets: to standard output, or to the machine's log by /dev/log. Other machines take none.
-func (x *proxy) write(priority int, format string, a ...any) {
+func (x *proxy) write(format string, a ...any) {
 	for _, target := range x.log {
 		switch target {
 		case "stdout":
@@ -296,13 +295,13 @@ func (x *proxy) write(priority int, format string, a ...any) {
 		case "stderr":
 			x.b.p.Errorf(format+"\n", a...)
 		case "/dev/log":
-			logTo(x.b.p, priority, format, a...)
+			logTo(x.b.p, format, a...)
 		}
 	}
 }
 
-func logTo(p *kernel.Process, priority int, format string, a ...any) {
+func logTo(p *kernel.Process, format string, a ...any) {
 	if m := machine.Of(p.Host()); m != nil {
-		m.Journal().Add(journal.Entry{Unit: p.Unit, Identifier: "haproxy", PID: p.ID(), UID: p.Cred.UID, Priority: priority, Message: fmt.Sprintf(format, a...)})
+		m.Journal().Add(journal.Entry{Unit: p.Unit, Identifier: "haproxy", PID: p.ID(), UID: p.Cred.UID, Priority: journal.Info, Message: fmt.Sprintf(format, a...)})
 	}
 }
