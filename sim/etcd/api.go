@@ -29,6 +29,9 @@ func agreed[R any](ctx context.Context, srv *Server, check error, request *pb.In
 		rep = srv.several()
 		srv.growing.Unlock()
 	}
+	if rep == nil { // it could not grow
+		return res, rpctypes.ErrGRPCNoLeader
+	}
 	x, err := rep.request(ctx, request)
 	if err != nil {
 		return res, err
@@ -60,30 +63,18 @@ func (srv *Server) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResp
 
 // Put sets a key.
 func (srv *Server) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
-	if srv.several() == nil {
-		if res, err := srv.store.Put(r); !errors.Is(err, errReplicated) {
-			return res, err
-		}
+	if res, err := srv.store.Put(r); !errors.Is(err, errReplicated) {
+		return res, err
 	}
-	err := checkPut(r)
-	if err == nil {
-		err = srv.roomInCluster(ctx, r)
-	}
-	return agreed[*pb.PutResponse](ctx, srv, err, &pb.InternalRaftRequest{Put: r})
+	return agreed[*pb.PutResponse](ctx, srv, srv.roomInCluster(ctx, r), &pb.InternalRaftRequest{Put: r})
 }
 
 // DeleteRange deletes keys.
 func (srv *Server) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
-	if srv.several() == nil {
-		if res, err := srv.store.DeleteRange(r); !errors.Is(err, errReplicated) {
-			return res, err
-		}
+	if res, err := srv.store.DeleteRange(r); !errors.Is(err, errReplicated) {
+		return res, err
 	}
-	var err error
-	if len(r.Key) == 0 {
-		err = rpctypes.ErrGRPCEmptyKey
-	}
-	return agreed[*pb.DeleteRangeResponse](ctx, srv, err, &pb.InternalRaftRequest{DeleteRange: r})
+	return agreed[*pb.DeleteRangeResponse](ctx, srv, nil, &pb.InternalRaftRequest{DeleteRange: r})
 }
 
 // Txn runs a transaction.
@@ -122,14 +113,12 @@ func serializable(r *pb.TxnRequest) bool {
 
 // Compact makes old revisions unreadable.
 func (srv *Server) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
-	if srv.several() == nil {
-		res, err := srv.store.Compact(r)
-		if err == nil {
-			srv.compacted(r.Revision)
-		}
-		if !errors.Is(err, errReplicated) {
-			return res, err
-		}
+	res, err := srv.store.Compact(r)
+	if err == nil {
+		srv.compacted(r.Revision)
+	}
+	if !errors.Is(err, errReplicated) {
+		return res, err
 	}
 	return agreed[*pb.CompactionResponse](ctx, srv, nil, &pb.InternalRaftRequest{Compaction: r})
 }
@@ -160,10 +149,8 @@ func (srv *Server) roomInCluster(ctx context.Context, r sized) error {
 
 // Alarm lists, raises or disarms alarms.
 func (srv *Server) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
-	if srv.several() == nil {
-		if res, err := srv.store.alarmAlone(r); !errors.Is(err, errReplicated) {
-			return res, err
-		}
+	if res, err := srv.store.alarmAlone(r); !errors.Is(err, errReplicated) {
+		return res, err
 	}
 	return agreed[*pb.AlarmResponse](ctx, srv, nil, &pb.InternalRaftRequest{Alarm: r})
 }

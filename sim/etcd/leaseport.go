@@ -19,13 +19,8 @@ import (
 
 // LeaseGrant makes a lease.
 func (srv *Server) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
-	if srv.several() == nil {
-		if res, err := srv.store.LeaseGrant(r); !errors.Is(err, errReplicated) {
-			return res, err
-		}
-	}
-	if r.TTL > maxLeaseTTL {
-		return nil, rpctypes.ErrGRPCLeaseTTLTooLarge
+	if res, err := srv.store.LeaseGrant(r); !errors.Is(err, errReplicated) {
+		return res, err
 	}
 	q := &pb.LeaseGrantRequest{ID: r.ID, TTL: r.TTL}
 	if q.ID == 0 {
@@ -38,10 +33,8 @@ func (srv *Server) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb
 
 // LeaseRevoke ends a lease.
 func (srv *Server) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
-	if srv.several() == nil {
-		if res, err := srv.store.LeaseRevoke(r); !errors.Is(err, errReplicated) {
-			return res, err
-		}
+	if res, err := srv.store.LeaseRevoke(r); !errors.Is(err, errReplicated) {
+		return res, err
 	}
 	return agreed[*pb.LeaseRevokeResponse](ctx, srv, nil, &pb.InternalRaftRequest{LeaseRevoke: r})
 }

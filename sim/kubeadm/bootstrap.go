@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,25 +119,23 @@ chown -R candidate:candidate /home/candidate/.kube`
 // joinControlPlanes runs "kubeadm join --control-plane" on the other control planes, with the certificates that the first one has
 // uploaded, and gives their users the copies of admin.conf.
 func (l *Layout) joinControlPlanes(p *kernel.Process, client clientset.Interface, first Machine, start Starter) error {
-	key := ""
-	for _, m := range l.Cluster.Machines {
-		if m.Role != ControlPlane || m.Name == first.Name {
-			continue
-		}
-		if key == "" {
-			b := make([]byte, constants.CertificateKeySize)
-			if _, err := io.ReadFull(p.World().Random("kubeadm/certificate-key"), b); err != nil {
-				return err
-			}
-			key = hex.EncodeToString(b)
-			if err := start(first, "kubeadm init phase upload-certs --upload-certs --certificate-key "+key); err != nil {
-				return err
-			}
-		}
-		join, err := l.JoinCommand()
-		if err != nil {
-			return err
-		}
+	others := slices.DeleteFunc(slices.Clone(l.Cluster.Machines), func(m Machine) bool { return m.Role != ControlPlane || m.Name == first.Name })
+	if len(others) == 0 {
+		return nil
+	}
+	b := make([]byte, constants.CertificateKeySize)
+	if _, err := io.ReadFull(p.World().Random("kubeadm/certificate-key"), b); err != nil {
+		return err
+	}
+	key := hex.EncodeToString(b)
+	if err := start(first, "kubeadm init phase upload-certs --upload-certs --certificate-key "+key); err != nil {
+		return err
+	}
+	join, err := l.JoinCommand()
+	if err != nil {
+		return err
+	}
+	for _, m := range others {
 		if err := start(m, fmt.Sprintf(joinScript, join, key)); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 	_ "unsafe" // for go:linkname
 
@@ -30,11 +31,13 @@ type command struct {
 	d, own privateDir
 	// mirrored are the files of the machine that have been copied to d, and the directories (nil) that exist there.
 	mirrored map[string][]byte
+	// mu guards unreadable and given, which what is printed is changed by.
+	mu sync.Mutex
 	// unreadable are the files and directories of the machine that were asked for and may not be read.
 	unreadable []string
 	verbosity  int
 	// given are the names by which copies were asked for, where they were not absolute, by the copies' own.
-	given map[string]string
+	given []givenName
 	// unknownFlag is a flag that was given and that only other programs of this host process have.
 	unknownFlag string
 }
@@ -136,8 +139,10 @@ func (c *command) run() int {
 
 // strip takes the private names out of what upstream prints.
 func (c *command) strip(b []byte) []byte {
-	for private, name := range c.given {
-		b = bytes.ReplaceAll(b, []byte(private), []byte(name))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.given {
+		b = bytes.ReplaceAll(b, []byte(g.private), []byte(g.name))
 	}
 	for _, dir := range []string{connectableDir, configDir} {
 		b = bytes.ReplaceAll(b, []byte(c.own.path(dir)), nil)

@@ -29,11 +29,7 @@ func (c *command) useCertificates(cmd *cobra.Command) error {
 	if file.Value.String() == "" {
 		cfg = c.clusterConfiguration(cmd)
 	} else {
-		var b []byte
-		if b, err = c.p.ReadFile(file.Value.String()); err != nil {
-			return fmt.Errorf("unable to read config from %q : %w", file.Value.String(), err)
-		}
-		if cfg, err = configutil.BytesToInitConfiguration(b, true); err != nil {
+		if cfg, err = c.loadInitConfiguration(cmd); err != nil {
 			return err
 		}
 		dir = cfg.CertificatesDir

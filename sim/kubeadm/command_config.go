@@ -58,10 +58,7 @@ func (c *command) migrateConfiguration(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return asGiven(err, name)
 	}
-	if filled, err := c.fillConfiguration(b); err == nil {
-		b = filled
-	}
-	if b, err = configutil.MigrateOldConfig(b, boolFlag(cmd, options.AllowExperimentalAPI), nil); err != nil {
+	if b, err = configutil.MigrateOldConfig(c.filled(b), boolFlag(cmd, options.AllowExperimentalAPI), nil); err != nil {
 		return err
 	}
 	name = stringFlag(cmd, "new-config")
@@ -69,7 +66,7 @@ func (c *command) migrateConfiguration(cmd *cobra.Command, _ []string) error {
 		fmt.Print(string(b))
 		return nil
 	}
-	if err := c.p.Files.WriteFile(c.p.Path(name), b, 0o644); err != nil {
+	if err := c.p.Files.WriteFile(c.p.Path(name), c.strip(b), 0o644); err != nil {
 		return fmt.Errorf("failed to write the new configuration to the file %q: %w", name, asGiven(err, name))
 	}
 	return nil
@@ -115,9 +112,7 @@ func (c *command) fillVersioned(init *kubeadmapiv1.InitConfiguration) {
 	if init.NodeRegistration.Name == "" {
 		init.NodeRegistration.Name = c.hostName()
 	}
-	if init.LocalAPIEndpoint.AdvertiseAddress == "" {
-		init.LocalAPIEndpoint.AdvertiseAddress = c.address()
-	}
+	init.LocalAPIEndpoint.AdvertiseAddress = c.advertised(init.LocalAPIEndpoint.AdvertiseAddress)
 }
 
 // useInitConfiguration hands a command its whole configuration by --config.
@@ -163,26 +158,31 @@ func (c *command) useOwnCertificates(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	dir := cfg.CertificatesDir
-	for _, flag := range []string{options.CertificatesDir, options.KubeconfigDir} {
-		name := stringFlag(cmd, flag)
-		if name == "" {
-			continue
-		}
-		if flag == options.CertificatesDir {
-			dir = name
-		} else if err := c.mirrorAll(c.p.Path(name)); err != nil {
-			return err
-		}
-		private := c.d.path(c.p.Path(name))
-		c.nameAsGiven(private, name)
-		if err := cmd.Flags().Set(flag, private); err != nil {
-			return err
-		}
-	}
-	if err := c.mirrorAll(c.p.Path(dir)); err != nil {
+	if _, err := c.useDirectory(cmd, options.KubeconfigDir); err != nil {
 		return err
 	}
-	cfg.CertificatesDir = c.d.path(c.p.Path(dir))
+	private, err := c.useDirectory(cmd, options.CertificatesDir)
+	if err == nil && private == "" {
+		dir := c.p.Path(cfg.CertificatesDir)
+		private, err = c.d.path(dir), c.mirrorAll(dir)
+	}
+	if err != nil {
+		return err
+	}
+	cfg.CertificatesDir = private
 	return c.useInitConfiguration(cmd, cfg)
+}
+
+// useDirectory lets a flag name the copy of a directory of the machine. private is "" where the flag is not given.
+func (c *command) useDirectory(cmd *cobra.Command, flag string) (private string, err error) {
+	name := stringFlag(cmd, flag)
+	if name == "" {
+		return "", nil
+	}
+	if err := c.mirrorAll(c.p.Path(name)); err != nil {
+		return "", err
+	}
+	private = c.d.path(c.p.Path(name))
+	c.nameAsGiven(private, name)
+	return private, cmd.Flags().Set(flag, private)
 }

@@ -99,11 +99,8 @@ func initPreflight(c *command, i *initialise) error {
 
 // initEtcd is upstream's runEtcdPhaseLocal.
 func initEtcd(c *command, i *initialise) error {
-	dir := i.cfg.Etcd.Local.DataDir
-	if i.DryRun() {
-		fmt.Printf("[etcd] Would ensure that %q directory is present\n", dir)
-	} else if err := c.p.Files.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("failed to create the etcd data directory: %q: %w", dir, err)
+	if err := i.etcdDirectory("etcd", i.cfg.Etcd.Local.DataDir); err != nil {
+		return err
 	}
 	fmt.Printf("[etcd] Creating static Pod manifest for local etcd in %q\n", i.ManifestDir())
 	return c.onMirror(i.files(), func() error {

@@ -90,7 +90,7 @@ func controlPlaneOnly(c *command, upstream run) run {
 		if j.cfg.ControlPlane == nil {
 			return nil
 		}
-		return c.onMirror(j.files(), func() error { return upstream(d) })
+		return onFiles(c, upstream)(d)
 	}
 }
 

@@ -89,11 +89,8 @@ func joinEtcd(c *command, j *join) error {
 	if err != nil {
 		return err
 	}
-	dir := cfg.Etcd.Local.DataDir
-	if j.DryRun() {
-		fmt.Printf("[control-plane-join] Would ensure that %q directory is present\n", dir)
-	} else if err := c.p.Files.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("failed to create the etcd data directory: %q: %w", dir, err)
+	if err := j.etcdDirectory("control-plane-join", cfg.Etcd.Local.DataDir); err != nil {
+		return err
 	}
 	if err := j.addMember(client, cfg); err != nil {
 		return fmt.Errorf("error creating local etcd static pod manifest file: %w", err)

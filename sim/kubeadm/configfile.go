@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -19,22 +21,11 @@ import (
 // configDir is where in the command's own directory copies of configuration files lie.
 const configDir = "/config"
 
-// configuration copies a configuration file, with what upstream would else ask the real host for: the node's name, the
-// container runtime's socket and the address to advertise. A file that cannot be read is none there, or is as it is, so that
-// upstream says what is wrong.
+// configuration copies a configuration file to where it is not taken for the machine's, with what upstream would else ask the
+// real host for: the node's name, the container runtime's socket and the address to advertise. A file that is missing is so
+// there, too, so that upstream says what is wrong.
 func (c *command) configuration(name string) (private string, err error) {
-	return c.copyAside(name, func(b []byte) []byte {
-		if filled, err := c.fillConfiguration(b); err == nil {
-			return filled
-		}
-		return b
-	})
-}
-
-// copyAside copies a file of the machine to where it is not taken for the machine's.
-func (c *command) copyAside(name string, change func([]byte) []byte) (private string, err error) {
-	private = c.own.path(path.Join(configDir, c.p.Path(name)))
-	c.nameAsGiven(private, name)
+	private = c.aside(name)
 	b, err := c.p.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return private, nil
@@ -42,22 +33,41 @@ func (c *command) copyAside(name string, change func([]byte) []byte) (private st
 	if err != nil {
 		return "", err
 	}
-	b = change(b)
+	b = c.filled(b)
 	if err := os.MkdirAll(filepath.Dir(private), 0o700); err != nil {
 		return "", err
 	}
 	return private, os.WriteFile(private, b, 0o600)
 }
 
+// aside is where a copy of a file lies.
+func (c *command) aside(name string) (private string) {
+	private = c.own.path(path.Join(configDir, c.p.Path(name)))
+	c.nameAsGiven(private, name)
+	return private
+}
+
+// givenName is the name by which a copy was asked for.
+type givenName struct{ private, name string }
+
 // nameAsGiven lets a copy be called what it was asked for by, which may be relative.
 func (c *command) nameAsGiven(private, name string) {
 	if path.IsAbs(name) {
 		return
 	}
-	if c.given == nil {
-		c.given = map[string]string{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.given = append(c.given, givenName{private, name})
+	// a name may begin with another
+	slices.SortStableFunc(c.given, func(a, b givenName) int { return len(b.private) - len(a.private) })
+}
+
+// filled is a configuration file's text with what upstream would ask the real host for. Of one that is no YAML upstream says so.
+func (c *command) filled(b []byte) []byte {
+	if filled, err := c.fillConfiguration(b); err == nil {
+		return filled
 	}
-	c.given[private] = name
+	return b
 }
 
 type document = map[string]any
@@ -98,9 +108,7 @@ func (c *command) fillConfiguration(b []byte) ([]byte, error) {
 			continue
 		case "JoinConfiguration":
 			c.fillNode(doc)
-			if err := c.fillDiscovery(doc); err != nil {
-				return nil, err
-			}
+			c.fillDiscovery(doc)
 			if cp, ok := doc["controlPlane"].(document); ok {
 				c.fillEndpoint(cp)
 			}
@@ -171,21 +179,25 @@ func (c *command) fillSocket(doc document) {
 	}
 }
 
-// fillDiscovery lets a configuration name the copy of its discovery file.
-func (c *command) fillDiscovery(doc document) error {
+// fillDiscovery lets a configuration name what stands for its discovery file.
+func (c *command) fillDiscovery(doc document) {
 	d, _ := doc["discovery"].(document)
 	f, _ := d["file"].(document)
-	name, _ := f["kubeConfigPath"].(string)
-	if name == "" {
-		return nil
+	if name, _ := f["kubeConfigPath"].(string); name != "" {
+		f["kubeConfigPath"] = c.discoveryFile(name)
 	}
-	private, err := c.discoveryFile(name)
-	if err == nil {
-		f["kubeConfigPath"] = private
-	}
-	return err
 }
 
 func (c *command) fillEndpoint(doc document) {
-	fill(within(doc, "localAPIEndpoint"), "advertiseAddress", c.address())
+	e := within(doc, "localAPIEndpoint")
+	given, _ := e["advertiseAddress"].(string)
+	e["advertiseAddress"] = c.advertised(given)
+}
+
+// advertised is the address to advertise: upstream takes that of the default route, too, where any or a loopback address is given.
+func (c *command) advertised(given string) string {
+	if a, err := netip.ParseAddr(given); given == "" || err == nil && (a.IsUnspecified() || a.IsLoopback()) {
+		return c.address()
+	}
+	return given
 }

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	_ "unsafe" // for go:linkname
@@ -155,15 +158,13 @@ func (j *join) load(cmd *cobra.Command, ext *kubeadmapiv1.JoinConfiguration) err
 	if name == "" {
 		ext.NodeRegistration.Name = c.hostName()
 	}
-	if ext.ControlPlane != nil && ext.ControlPlane.LocalAPIEndpoint.AdvertiseAddress == "" {
-		ext.ControlPlane.LocalAPIEndpoint.AdvertiseAddress = c.address()
+	if cp := ext.ControlPlane; cp != nil {
+		cp.LocalAPIEndpoint.AdvertiseAddress = c.advertised(cp.LocalAPIEndpoint.AdvertiseAddress)
 	}
 	file := stringFlag(cmd, options.CfgPath)
 	if file == "" {
 		if f := ext.Discovery.File; f != nil {
-			if f.KubeConfigPath, err = c.discoveryFile(f.KubeConfigPath); err != nil {
-				return err
-			}
+			f.KubeConfigPath = c.discoveryFile(f.KubeConfigPath)
 		}
 	} else if file, err = c.configuration(file); err != nil {
 		return err
@@ -184,12 +185,16 @@ func (j *join) load(cmd *cobra.Command, ext *kubeadmapiv1.JoinConfiguration) err
 	return nil
 }
 
-// discoveryFile copies a discovery file aside: upstream wants to see that it exists.
-func (c *command) discoveryFile(name string) (private string, err error) {
-	if strings.Contains(name, "://") {
-		return name, nil
+// discoveryFile is what stands for a discovery file that is none of the web: upstream wants to see that it exists.
+func (c *command) discoveryFile(name string) string {
+	if u, err := url.Parse(name); err != nil || u.Scheme != "" {
+		return name
 	}
-	return c.copyAside(name, func(b []byte) []byte { return b })
+	private := c.aside(name)
+	if _, err := c.p.Files.Stat(c.p.Path(name)); !errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(private), 0o700) == nil {
+		os.WriteFile(private, nil, 0o600) // a failure counts as a file that is missing
+	}
+	return private
 }
 
 // The methods of upstream's JoinData.

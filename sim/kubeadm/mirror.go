@@ -38,11 +38,15 @@ func (c *command) mirror(name string) (string, error) {
 // mirrorUnreadable makes a directory. In the place of a file that the process may not read it can be found and not read; its
 // error is taken for the machine's, see [command.strip].
 func (c *command) mirrorUnreadable(name string) error {
-	c.unreadable = append(c.unreadable, name)
+	c.mu.Lock()
+	if !slices.Contains(c.unreadable, name) {
+		c.unreadable = append(c.unreadable, name)
+	}
+	c.mu.Unlock()
 	return c.mirrorDirectory(name)
 }
 
-// denials puts the machine's errors for those of what stands for unreadable files.
+// denials puts the machine's errors for those of what stands for unreadable files. The lock is held.
 func (c *command) denials(b []byte) []byte {
 	for _, name := range c.unreadable {
 		for _, op := range []string{"read ", "open "} {

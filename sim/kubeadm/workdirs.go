@@ -97,3 +97,15 @@ func (c *command) newDatedDir(name string) (string, error) {
 	}
 	return dir, nil
 }
+
+// etcdDirectory makes etcd's data directory, as upstream's CreateDataDirectory.
+func (d *dirs) etcdDirectory(phase, dir string) error {
+	if d.DryRun() {
+		fmt.Printf("[%s] Would ensure that %q directory is present\n", phase, dir)
+		return nil
+	}
+	if err := d.c.p.Files.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("failed to create the etcd data directory: %q: %w", dir, err)
+	}
+	return nil
+}
