@@ -2,7 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -19,28 +18,6 @@ func sprintf(format string, a ...any) string { return fmt.Sprintf(format, a...) 
 
 // authDelay is how long PAM makes somebody wait who gave a wrong password.
 const authDelay = 2 * time.Second
-
-// readLine reads a line byte by byte, so that nothing behind it is taken away from the next reader.
-func readLine(r io.Reader) (string, error) {
-	var b strings.Builder
-	var one [1]byte
-	for b.Len() < 4096 {
-		n, err := r.Read(one[:])
-		if n > 0 {
-			if one[0] == '\n' {
-				return b.String(), nil
-			}
-			b.WriteByte(one[0])
-		}
-		if err != nil {
-			if b.Len() > 0 {
-				err = nil
-			}
-			return b.String(), err
-		}
-	}
-	return b.String(), nil
-}
 
 // su is util-linux's su. Behind the user, options are still its own up to "--".
 func su(c *libc.Prog) int {
@@ -88,7 +65,7 @@ func su(c *libc.Prog) int {
 			c.TTY.ReadPassword("Password: ")
 		} else {
 			c.Errorf("Password: ")
-			readLine(c.Stdin)
+			libc.ReadAnswer(c.Stdin)
 			c.Errorf("\n")
 		}
 		if c.Wait(authDelay) != nil {

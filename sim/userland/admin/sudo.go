@@ -294,7 +294,7 @@ func (r *sudoRun) authenticate() bool {
 		var err error
 		if r.stdin {
 			c.Errorf("%s", prompt)
-			_, err = readLine(c.Stdin)
+			_, err = libc.ReadAnswer(c.Stdin)
 			c.Errorf("\n")
 		} else {
 			_, err = c.TTY.ReadPassword(prompt)

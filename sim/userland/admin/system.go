@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -119,13 +120,7 @@ func mountpoint(c *libc.Prog) int {
 		}
 		return 1
 	}
-	b, _ := c.Files.ReadFile("/proc/mounts")
-	is := false
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		is = is || len(f) > 1 && f[1] == name
-	}
-	is = is && i.IsDir()
+	is := i.IsDir() && slices.ContainsFunc(mounts(c), func(m mounted) bool { return m.target == name })
 	switch {
 	case quiet:
 	case is:

@@ -1,10 +1,10 @@
 package apt
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -112,7 +112,7 @@ func (r *run) change(action string, words []string) {
 	}
 	slices.Sort(extra)
 	r.showList("Recommended packages:", extra, nil)
-	for n := range p.asked {
+	for _, n := range slices.Sorted(maps.Keys(p.asked)) {
 		if k.auto[n] && action != "remove" && action != "purge" {
 			delete(k.auto, n)
 			if k.byName[n].installed != nil {
@@ -381,7 +381,7 @@ func (r *run) agree(p *plan, agreed bool) bool {
 	}
 	r.c.Put("Do you want to continue? [Y/n] ")
 	r.c.Out.Flush()
-	line, err := readLine(r.c)
+	line, err := libc.ReadAnswer(r.c.Stdin)
 	line = strings.ToLower(strings.TrimSpace(line))
 	if err != nil || line != "" && line[0] != 'y' {
 		r.c.Put("Abort.\n")
@@ -390,23 +390,6 @@ func (r *run) agree(p *plan, agreed bool) bool {
 		return false
 	}
 	return true
-}
-
-// readLine reads a line of standard input, byte by byte: what follows is for somebody else.
-func readLine(c *libc.Prog) (string, error) {
-	var b bytes.Buffer
-	one := make([]byte, 1)
-	for {
-		n, err := c.Stdin.Read(one)
-		switch {
-		case n == 1 && one[0] == '\n':
-			return b.String(), nil
-		case n == 1:
-			b.WriteByte(one[0])
-		case err != nil:
-			return "", err
-		}
-	}
 }
 
 // order is the packages that a plan installs, those first that others need.

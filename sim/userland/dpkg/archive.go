@@ -3,7 +3,9 @@ package dpkg
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,8 +103,8 @@ func dpkgDeb(c *libc.Prog) int {
 			return debFail(c, "failed to create '%s': %s", dir, libc.Strerror(err))
 		}
 		p.Info["control"] = p.Control.String()
-		for n, text := range p.Info {
-			mode := fs.FileMode(0o644)
+		for _, n := range slices.Sorted(maps.Keys(p.Info)) {
+			text, mode := p.Info[n], fs.FileMode(0o644)
 			if strings.HasPrefix(text, "#!") {
 				mode = 0o755
 			}

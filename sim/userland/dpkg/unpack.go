@@ -1,7 +1,6 @@
 package dpkg
 
 import (
-	"bytes"
 	"crypto/md5"
 	"errors"
 	"fmt"
@@ -354,7 +353,7 @@ func (m *manager) ask(name string, first bool, fresh []byte) (bool, error) {
 	for {
 		c.Put("*** %s (Y/I/N/O/D/Z) [default=N] ? ", base)
 		c.Out.Flush()
-		line, err := readLine(c)
+		line, err := libc.ReadAnswer(c.Stdin)
 		if err != nil {
 			return false, errors.New("end of file on stdin at conffile prompt")
 		}
@@ -369,24 +368,5 @@ func (m *manager) ask(name string, first bool, fresh []byte) (bool, error) {
 			c.Put("Type 'exit' when you're done.\n")
 			c.Run([]string{"/bin/bash"})
 		}
-	}
-}
-
-// readLine reads a line of standard input, byte by byte: what follows is for somebody else.
-func readLine(c *libc.Prog) (string, error) {
-	var b bytes.Buffer
-	one := make([]byte, 1)
-	for {
-		n, err := c.Stdin.Read(one)
-		if n == 0 && err != nil {
-			return "", err
-		}
-		if n == 0 {
-			continue
-		}
-		if one[0] == '\n' {
-			return b.String(), nil
-		}
-		b.WriteByte(one[0])
 	}
 }

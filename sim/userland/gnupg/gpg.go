@@ -167,8 +167,8 @@ func showKeys(c *libc.Prog, content []byte) int {
 		k := e.PrimaryKey
 		bits, _ := k.BitLength()
 		until, valid := "", "[ unknown]"
-		for _, i := range e.Identities {
-			if s := i.SelfSignature; s != nil && s.KeyLifetimeSecs != nil {
+		for _, n := range names(e) {
+			if s := e.Identities[n].SelfSignature; s != nil && s.KeyLifetimeSecs != nil {
 				end := k.CreationTime.Add(time.Duration(*s.KeyLifetimeSecs) * time.Second)
 				until = " [expires: " + end.UTC().Format(time.DateOnly) + "]"
 				if end.Before(time.Now()) {

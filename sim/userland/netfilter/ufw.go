@@ -215,17 +215,8 @@ func ufw(c *libc.Prog) int {
 func (f *firewall) confirm(question string) bool {
 	f.c.Put("%s", question)
 	f.c.Out.Flush()
-	var b strings.Builder
-	one := make([]byte, 1)
-	for {
-		n, err := f.c.Stdin.Read(one)
-		if n == 1 && one[0] != '\n' {
-			b.WriteByte(one[0])
-		} else if n == 1 || err != nil {
-			break
-		}
-	}
-	if a := strings.ToLower(strings.TrimSpace(b.String())); a != "y" && a != "yes" {
+	answer, _ := libc.ReadAnswer(f.c.Stdin)
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		f.c.Put("Aborted\n")
 		return false
 	}
