@@ -40,11 +40,9 @@ func (c *Cluster) Build() error {
 		if m.Role == kubeadm.ControlPlane || m.Role == kubeadm.Worker {
 			continue
 		}
-		x, err := c.Machine(m.Name)
-		if err != nil {
+		if err := c.start(m, ""); err != nil {
 			return err
 		}
-		x.Boot()
 	}
 	first.Boot()
 	var out bytes.Buffer

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/chzyer/readline"
@@ -16,6 +17,7 @@ import (
 	"ckadrill/shell/terminal"
 	"ckadrill/sim/front"
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/kubeadm/presets"
 	"ckadrill/sim/session"
 	"ckadrill/sim/wire"
 )
@@ -32,7 +34,7 @@ type worldFlags struct {
 
 func (f *worldFlags) add(c *cobra.Command) {
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "what all randomness of the world comes from")
-	c.Flags().StringVar(&f.preset, "cluster", "reference", "cluster preset: reference, ha or recorded")
+	c.Flags().StringVar(&f.preset, "cluster", "reference", "cluster preset: "+strings.Join(presets.Names(), ", "))
 	c.Flags().StringVar(&f.session, "session", "", "directory that keeps the session; one that is there goes on")
 	c.Flags().Float64Var(&f.speed, "speed", 0, "simulated seconds for one of yours; 0 lets waiting take no time")
 	c.Flags().DurationVar(&f.limit.Simulated, "timeout", 24*time.Hour, "simulated time after which a script is stopped; 0 is none")

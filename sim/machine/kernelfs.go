@@ -80,7 +80,9 @@ func (m *Machine) fillProc(t *filesystem.Tree, f kernel.Files) error {
 		return err
 	}
 	m.proc = newKernelTree(t, f)
-	m.showSettings()
+	if err := m.showSettings(m.sysctl.own, true); err != nil {
+		return err
+	}
 	t.SetGenerator(procfs{m})
 	t.SetOfKernel()
 	return nil

@@ -48,31 +48,14 @@ func (k *kernelTree) show(name string, is bool, mode fs.FileMode, d filesystem.D
 	return k.tree.SetDynamic(k.files, name, mode, d)
 }
 
-// showSettings gives /proc/sys a file for each setting that there is.
-func (m *Machine) showSettings() error {
-	names := m.sysctl.Names()
-	is := make(map[string]bool, len(names))
-	for _, n := range names {
-		is[settingFile(n)] = true
-		mode := m.sysctl.Mode(n)
+// showSettings gives /proc/sys a file for each of some settings, or takes it away.
+func (m *Machine) showSettings(l map[string]setting, are bool) error {
+	for _, n := range sortedKeys(l) {
 		d := filesystem.Dynamic{Read: func() []byte { v, _ := m.sysctl.Get(n); return []byte(v + "\n") }}
-		if mode&0o222 != 0 {
+		if l[n].mode&0o222 != 0 {
 			d.Write = func(b []byte) error { return m.sysctl.Set(n, string(b)) }
 		}
-		if err := m.proc.show(settingFile(n), true, mode, d); err != nil {
-			return err
-		}
-	}
-	m.proc.mu.Lock()
-	var gone []string
-	for _, f := range sortedKeys(m.proc.shown) {
-		if !is[f] {
-			gone = append(gone, f)
-		}
-	}
-	m.proc.mu.Unlock()
-	for _, f := range gone {
-		if err := m.proc.show(f, false, 0, filesystem.Dynamic{}); err != nil {
+		if err := m.proc.show(settingFile(n), are, l[n].mode, d); err != nil {
 			return err
 		}
 	}

@@ -75,14 +75,13 @@ type Machine struct {
 	swaps      []Swap
 	busy       bool // going down or coming up
 	plan       *plan
-	version    uint64
 }
 
 type hostKey struct{}
 
 // New makes a machine that is switched off, with the files of a freshly installed Ubuntu 24.04.
 func New(w *kernel.World, name string, o Options) *Machine {
-	m := &Machine{w: w, name: name, host: w.NewHost(name), options: o.withDefaults(), version: w.Version(), generation: generation}
+	m := &Machine{w: w, name: name, host: w.NewHost(name), options: o.withDefaults(), generation: generation}
 	m.host.Attach(hostKey{}, m)
 	m.root = filesystem.NewTree(w, "/dev/vda1", m.options.Disk)
 	m.run = filesystem.NewTree(w, "tmpfs", m.options.Memory/5)

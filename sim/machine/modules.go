@@ -329,12 +329,14 @@ func (m *Modules) Thaw(parts kernel.Parts) error {
 
 // moduleChanged lets /proc/sys and /sys/module follow what is loaded.
 func (m *Machine) moduleChanged(name string, loaded bool) {
-	if l := moduleSettings()[name]; loaded {
-		m.sysctl.bring(l)
-	} else {
-		m.sysctl.withdraw(l)
+	if l := moduleSettings()[name]; len(l) > 0 {
+		if loaded {
+			m.sysctl.bring(l)
+		} else {
+			m.sysctl.withdraw(l)
+		}
+		m.showSettings(l, loaded)
 	}
-	m.showSettings()
 	m.showModule(name, loaded)
 }
 

@@ -21,21 +21,29 @@ type NamespaceSetting struct {
 
 // NamespaceSettings are the settings that a new network namespace has, sorted by name.
 func (s *Sysctl) NamespaceSettings() []NamespaceSetting {
-	var l []NamespaceSetting
-	for _, n := range s.Names() {
-		if !slices.ContainsFunc(namespaced, func(p string) bool { return strings.HasPrefix(n, p) }) || slices.ContainsFunc(shared, func(p string) bool { return strings.HasPrefix(n, p) }) {
-			continue
-		}
-		s.mu.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := s.namespaceNames()
+	l := make([]NamespaceSetting, len(names))
+	for i, n := range names {
 		x, _ := s.find(n)
-		o := NamespaceSetting{n, x.initial, x.initial}
+		l[i] = NamespaceSetting{n, x.initial, x.initial}
 		if v, ok := s.changed[n]; ok && (strings.HasPrefix(n, "net.ipv4.conf.") || n == "net.ipv4.ip_forward") {
-			o.Now = v
+			l[i].Now = v
 		}
-		s.mu.Unlock()
-		l = append(l, o)
 	}
 	return l
+}
+
+// namespaceNames are those of the settings of a network namespace. The lock is held.
+func (s *Sysctl) namespaceNames() []string {
+	if s.inNamespace == nil {
+		begins := func(n string, with []string) bool {
+			return slices.ContainsFunc(with, func(p string) bool { return strings.HasPrefix(n, p) })
+		}
+		s.inNamespace = slices.DeleteFunc(s.names(), func(n string) bool { return !begins(n, namespaced) || begins(n, shared) })
+	}
+	return s.inNamespace
 }
 
 // ValidSetting is a value as the kernel stores it for a setting that has another value now. The error is EINVAL.

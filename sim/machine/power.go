@@ -21,7 +21,6 @@ func (m *Machine) Boot() {
 	m.busy = true
 	m.bootID = m.w.UUID("boot/" + m.name)
 	m.bootedAt = time.Now()
-	m.version = m.w.Version()
 	hooks := m.power
 	m.mu.Unlock()
 	if b, err := m.Files(kernel.Root).ReadFile("/etc/hostname"); err == nil {
@@ -224,7 +223,6 @@ func (m *Machine) cut() {
 	m.clearRun()
 	m.mu.Lock()
 	m.busy = false
-	m.version = m.w.Version()
 	m.mu.Unlock()
 }
 

@@ -74,7 +74,6 @@ func (m *Machine) SwapOn(file string, priority int) error {
 		}
 	}
 	m.swaps = append(m.swaps, Swap{File: file, Type: "file", Size: i.Size() - swapPage, Priority: priority})
-	m.version = m.w.Version()
 	return nil
 }
 
@@ -90,7 +89,6 @@ func (m *Machine) SwapOff(file string) error {
 	if len(m.swaps) == n {
 		return syscall.EINVAL
 	}
-	m.version = m.w.Version()
 	return nil
 }
 

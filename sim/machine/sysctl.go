@@ -24,6 +24,8 @@ type Sysctl struct {
 	changed map[string]string
 	version uint64
 	hooks   []func(name, value string)
+	// inNamespace are the settings of a network namespace, sorted; nil when modules have changed which there are.
+	inNamespace []string
 }
 
 // setting is one file below /proc/sys.
@@ -81,6 +83,11 @@ func (s *Sysctl) find(name string) (setting, bool) {
 func (s *Sysctl) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.names()
+}
+
+// names lists them. The lock is held.
+func (s *Sysctl) names() []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for _, m := range []map[string]setting{s.own, s.brought} {
 			for n := range m {
@@ -219,6 +226,7 @@ func valid(name, initial, value string) (string, error) {
 func (s *Sysctl) bring(l map[string]setting) {
 	s.mu.Lock()
 	maps.Copy(s.brought, l)
+	s.inNamespace = nil
 	s.mu.Unlock()
 	for _, n := range sortedKeys(l) {
 		v, _ := s.Get(n)
@@ -232,6 +240,7 @@ func (s *Sysctl) withdraw(l map[string]setting) {
 		delete(s.brought, n)
 		delete(s.changed, n)
 	}
+	s.inNamespace = nil
 	s.version = s.w.Version()
 	s.mu.Unlock()
 	for _, n := range sortedKeys(l) {
@@ -243,7 +252,7 @@ func (s *Sysctl) withdraw(l map[string]setting) {
 func (s *Sysctl) boot() {
 	s.mu.Lock()
 	gone := s.brought
-	s.brought, s.changed = map[string]setting{}, map[string]string{}
+	s.brought, s.changed, s.inNamespace = map[string]setting{}, map[string]string{}, nil
 	s.version = s.w.Version()
 	s.mu.Unlock()
 	for _, n := range sortedKeys(gone) {
