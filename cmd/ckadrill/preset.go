@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckadrill/shell/terminal"
 	"ckadrill/sim/front"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/kubeadm/presets"
 	"ckadrill/sim/ready"
+	"ckadrill/sim/wire"
 )
 
 // presetCommand makes the states that are embedded in the program: a cluster is built by kubeadm's phases, comes to rest,
@@ -75,6 +77,9 @@ func buildPreset(name string, seed uint64, dir string, rest time.Duration) error
 		return err
 	}
 	done.Delta.Apply(parts)
+	if err := inOrder(f, parts); err != nil {
+		return err
+	}
 	b, err := ready.Pack(parts)
 	if err != nil {
 		return err
@@ -84,5 +89,37 @@ func buildPreset(name string, seed uint64, dir string, rest time.Duration) error
 		return err
 	}
 	fmt.Printf("%s: %d parts, %d KiB, %s\n", file, len(parts), len(b)>>10, done.Date.UTC().Format(time.RFC3339))
+	return nil
+}
+
+// inOrder checks in a copy of a cluster that its nodes have the Pod networks that the preset names.
+func inOrder(f worldFlags, parts kernel.Parts) error {
+	cluster, err := presets.Get(f.preset)
+	if err != nil {
+		return err
+	}
+	boot := f.boot()
+	boot.Parts, boot.Fresh = parts, false
+	w, err := front.Start(boot)
+	if err != nil {
+		return err
+	}
+	defer w.Kill()
+	if _, err := w.Ready(); err != nil {
+		return err
+	}
+	var script strings.Builder
+	for _, m := range cluster.Machines {
+		if m.PodCIDR.IsValid() {
+			fmt.Fprintf(&script, "kubectl get node %s -o jsonpath='{.metadata.name} {.spec.podCIDR}' | grep -v ' %s$'\n", m.Name, m.PodCIDR)
+		}
+	}
+	out := terminal.Batch{Limit: 1 << 20, Stop: w.Kill}
+	if _, err := w.Run(wire.Run{Shell: "main", Script: script.String()}, &out); err != nil {
+		return err
+	}
+	if t := strings.TrimSpace(string(out.Text())); t != "" {
+		return fmt.Errorf("a node has another Pod network: %s", t)
+	}
 	return nil
 }

@@ -31,7 +31,11 @@ const asFront = "CKADRILL_TEST_AS_FRONT"
 // world opens a cluster; in dir, if that is not "", a session is kept.
 func world(t testing.TB, preset, dir string) *front.Play {
 	t.Helper()
-	f := worldFlags{seed: 1, preset: preset}
+	return worldOf(t, worldFlags{seed: 1, preset: preset}, dir)
+}
+
+func worldOf(t testing.TB, f worldFlags, dir string) *front.Play {
+	t.Helper()
 	p := &front.Play{Boot: f.boot(), Say: t.Logf}
 	if dir != "" {
 		s, err := session.Open(dir)
@@ -60,7 +64,7 @@ func run(t testing.TB, p *front.Play, script string) (string, int) {
 
 // A script test is a file of blocks: a command line after "$ ", and below it regular expressions, each of which must match
 // a line of the output, in this order; "! " before one means that no line may match it. Above the blocks "preset: NAME" chooses
-// another cluster than the reference.
+// another cluster than the reference, "fresh" one that is built from nothing.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -73,13 +77,15 @@ func TestScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			blocks := strings.Split("\n"+string(b), "\n$ ")
-			preset := "reference"
+			f := worldFlags{seed: 1, preset: "reference"}
 			for line := range strings.Lines(blocks[0]) {
+				line = strings.TrimSpace(line)
 				if name, ok := strings.CutPrefix(line, "preset: "); ok {
-					preset = strings.TrimSpace(name)
+					f.preset = name
 				}
+				f.fresh = f.fresh || line == "fresh"
 			}
-			p := world(t, preset, "")
+			p := worldOf(t, f, "")
 			for _, block := range blocks[1:] {
 				command, want, _ := strings.Cut(block, "\n")
 				out, _ := run(t, p, command)

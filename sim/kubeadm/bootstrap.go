@@ -82,7 +82,7 @@ func Bootstrap(p *kernel.Process, l *Layout, start Starter) error {
 	if err := machine.Of(p.Host()).Systemd().Restart("kubelet.service"); err != nil {
 		return err
 	}
-	if err := waitForNode(p.Context(), client, first); err != nil {
+	if err := waitForNode(p.Context(), client, l.Cluster.CNI, first); err != nil {
 		return err
 	}
 	// One after the other, as an administrator does it: so the nodes' Pod networks come in the machines' order.
@@ -96,7 +96,7 @@ func Bootstrap(p *kernel.Process, l *Layout, start Starter) error {
 		if err := start(m, ""); err != nil {
 			return err
 		}
-		if err := waitForNode(p.Context(), client, m); err != nil {
+		if err := waitForNode(p.Context(), client, l.Cluster.CNI, m); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (l *Layout) joinControlPlanes(p *kernel.Process, client clientset.Interface
 		if err := start(m, fmt.Sprintf(joinScript, join, key)); err != nil {
 			return err
 		}
-		if err := waitForNode(p.Context(), client, m); err != nil {
+		if err := waitForNode(p.Context(), client, l.Cluster.CNI, m); err != nil {
 			return err
 		}
 	}
@@ -163,14 +163,15 @@ func (l *Layout) configuration(m Machine) (*kubeadmapi.InitConfiguration, error)
 
 // waitForNode waits until a kubelet has registered its Node and the controller-manager has given it its Pod
 // network.
-func waitForNode(ctx context.Context, client clientset.Interface, m Machine) error {
+func waitForNode(ctx context.Context, client clientset.Interface, cni CNI, m Machine) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	for {
 		n, err := client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
 		if err == nil && n.Spec.PodCIDR != "" {
-			// Upstream's allocator may see a node twice, give it two, and keep the first.
-			if m.PodCIDR.IsValid() && n.Spec.PodCIDR != m.PodCIDR.String() {
+			// A bridge's configuration was written before. Upstream's allocator may see a node twice, take two networks for it, and
+			// give the next node the one after them.
+			if cni == Bridge && n.Spec.PodCIDR != m.PodCIDR.String() {
 				return fmt.Errorf("node %s got the Pod network %s, not %s", m.Name, n.Spec.PodCIDR, m.PodCIDR)
 			}
 			return nil
