@@ -28,7 +28,7 @@ race: ## run the tests of the lower rooms under the race detector
 	$(GO) test -race $(LOWER)
 
 soak: ## play every recording, every script and recording with a thaw after each command, scripts 50 times over, and every fault; takes hours
-	CKADRILL_SOAK=1 $(GO) test -timeout 12h -run 'TestRecordings|TestThawsChangeNothing|TestSameSeedSameTranscript|TestFaults|TestAnyFaultsAreUndone' -v ./cmd/ckadrill
+	CKADRILL_SOAK=1 $(GO) test -timeout 12h -run 'TestRecordings|TestThawsChangeNothing|TestSameSeedSameTranscript|TestFaults|TestAnyFaultsAreUndone|TestRandomDrills' -v ./cmd/ckadrill
 
 recordings: ## play all recordings of a real cluster that the simulation is equal to
 	CKADRILL_SOAK=1 $(GO) test -timeout 30m -run TestRecordings -v ./cmd/ckadrill

@@ -36,11 +36,7 @@ the fault was made, and the words to look for in its output; "…" stands for wh
 	for _, f := range table {
 		if f.Area != area {
 			area = f.Area
-			for _, a := range Areas {
-				if a.Name == area {
-					fmt.Fprintf(&b, "\n## %s\n", a.Title)
-				}
-			}
+			fmt.Fprintf(&b, "\n## %s\n", title(area))
 		}
 		fmt.Fprintf(&b, "\n### %s: %s\n\n```\n", f.Name, f.Title)
 		for _, o := range f.Symptoms {

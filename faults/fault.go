@@ -72,7 +72,11 @@ const (
 // Compatible says whether two faults can be in one cluster at the same time.
 func Compatible(a, b *Fault) bool {
 	lost := func(a, b *Fault) bool { return a.NeedsAPI() && slices.Contains(b.Touches, objects) }
-	return a.Name != b.Name && !lost(a, b) && !lost(b, a) && !slices.ContainsFunc(a.Touches, func(t string) bool { return slices.Contains(b.Touches, t) })
+	return a.Name != b.Name && !lost(a, b) && !lost(b, a) && !overlap(a.Touches, b.Touches)
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(t string) bool { return slices.Contains(b, t) })
 }
 
 // Pick draws n faults that can be in one cluster at the same time, in an order in which they can be made: first those that

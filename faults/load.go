@@ -127,10 +127,9 @@ func observations(d *strict.Decoder, what string, into *[]Observation) func(*yam
 
 func observation(d *strict.Decoder, n *yaml.Node, after time.Duration) Observation {
 	o := Observation{Line: n.Line, Exit: -1, After: after}
-	if !d.Mapping(n, "an observation", strict.Fields{
-		"after": d.Duration(&o.After), "machine": d.Text(&o.Machine), "user": d.Text(&o.User), "run": d.Text(&o.Run),
-		"output": d.Text(&o.Output), "not": d.Text(&o.Not), "exit": d.Number(&o.Exit), "unchanged": d.Flag(&o.Unchanged),
-	}) {
+	f := observationFields(d, &o)
+	f["after"], f["unchanged"] = d.Duration(&o.After), d.Flag(&o.Unchanged)
+	if !d.Mapping(n, "an observation", f) {
 		return o
 	}
 	if strings.TrimSpace(o.Run) == "" || o.Output == "" && o.Not == "" && o.Exit < 0 {
@@ -140,4 +139,9 @@ func observation(d *strict.Decoder, n *yaml.Node, after time.Duration) Observati
 	d.Pattern(o.Line, o.Output)
 	d.Pattern(o.Line, o.Not)
 	return o
+}
+
+func observationFields(d *strict.Decoder, o *Observation) strict.Fields {
+	return strict.Fields{"machine": d.Text(&o.Machine), "user": d.Text(&o.User), "run": d.Text(&o.Run),
+		"output": d.Text(&o.Output), "not": d.Text(&o.Not), "exit": d.Number(&o.Exit)}
 }

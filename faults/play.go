@@ -2,16 +2,13 @@ package faults
 
 import (
 	"cmp"
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"ckadrill/scenarios/strict"
 )
 
 // Cluster is what a play needs of a world. Its methods take simulated time and are called in the bubble.
@@ -35,12 +32,16 @@ type Move struct {
 	Absent []*Fault
 	// Healthy waits until the cluster is healthy.
 	Healthy bool
+	// Print reports what is as it was when these faults have been undone.
+	Print []*Fault
 }
 
 // Report is what a play found.
 type Report struct {
 	// Problems are where the cluster is not as the table says. Seen is what was looked at, for an author.
 	Problems, Seen []string
+	// Prints are the looks of a move Print with what they print.
+	Prints []Look
 	// Recovery is how long it took until the cluster was healthy, in simulated time.
 	Recovery time.Duration
 }
@@ -51,31 +52,6 @@ func (r *Report) problem(format string, a ...any) {
 
 //go:embed stage.sh
 var stage string
-
-// health are looks at a healthy cluster, cheap ones first. trial are those that try something new, and take longer.
-var health, trial = looks("health.yaml"), looks("trial.yaml")
-
-//go:embed health.yaml trial.yaml
-var lookFiles embed.FS
-
-func looks(file string) func() ([]Observation, error) {
-	return sync.OnceValues(func() ([]Observation, error) {
-		b, err := lookFiles.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		d, root, err := strict.Open(file, "a list of observations", b)
-		if err != nil {
-			return nil, err
-		}
-		var l []Observation
-		observations(d, file, &l)(root)
-		for i := range l {
-			l[i].File = file
-		}
-		return l, d.Err()
-	})
-}
 
 const (
 	// scriptTimeout bounds a script of the table, lookTimeout a look, both in simulated time.
@@ -106,6 +82,19 @@ func Play(c Cluster, m Move) (*Report, error) {
 		return r, script(c, m.Fix, "fix", m.Fix.Fix, r)
 	case m.Absent != nil:
 		absent(c, m.Absent, r)
+	case m.Print != nil:
+		l, err := lasting(m.Print)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range l {
+			v := see(c, o.Observation)
+			if v.err != nil {
+				return nil, v.err
+			}
+			o.Output = "^" + strings.TrimSpace(string(v.output)) + "$"
+			r.Prints = append(r.Prints, o)
+		}
 	case m.Healthy:
 		return r, becomesHealthy(c, r, true)
 	}
@@ -256,7 +245,7 @@ func becomesHealthy(c Cluster, r *Report, tried bool) error {
 func unhealthy(c Cluster, tried bool) (string, error) {
 	l, err := health()
 	if err == nil && tried {
-		var more []Observation
+		var more []Look
 		more, err = trial()
 		l = append(slices.Clip(l), more...)
 	}
@@ -264,7 +253,7 @@ func unhealthy(c Cluster, tried bool) (string, error) {
 		return "", err
 	}
 	for _, o := range l {
-		if ok, text := look(c, o); !ok {
+		if ok, text := look(c, o.Observation); !ok {
 			return fmt.Sprintf("%s:%d: %s", o.File, o.Line, text), nil
 		}
 	}

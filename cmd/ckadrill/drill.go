@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -21,17 +22,23 @@ import (
 func drillCommand() *cobra.Command {
 	var f worldFlags
 	var script string
+	var random bool
 	c := &cobra.Command{
 		Use:   "drill [NAME|FILE]",
 		Short: "Solve a drill",
 		Long: `Boots a cluster, breaks it as the drill says, prints the task and opens a shell as user candidate on cka-cp1.
 Inside, "drill check" judges what you have done, and "drill help" tells what else there is.
 
-Without a name it asks which drill. With -c it runs a script instead and exits with the script's status.
+Without a name it asks which drill. With --random it breaks one to three things of the list in docs/faults.md; all must work
+again, and nothing else may be changed. --seed says which things; the same seed breaks the same.
+
+With -c it runs a script instead and exits with the script's status.
 With --session the drill goes on where the last call with that directory ended.`,
 		Example: `  ckadrill drill
   ckadrill drill kubelet-stopped
-  ckadrill drill kubelet-stopped -c 'ssh cka-w1 sudo systemctl enable --now kubelet; drill check'`,
+  ckadrill drill kubelet-stopped -c 'ssh cka-w1 sudo systemctl enable --now kubelet; drill check'
+  ckadrill drill --random
+  ckadrill drill --random --seed 7`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in := input{batch: c.Flags().Changed("command"), script: script}
@@ -44,7 +51,19 @@ With --session the drill goes on where the last call with that directory ended.`
 					return err
 				}
 			}
-			s, err := choose(args)
+			var s *scenarios.Scenario
+			var err error
+			switch {
+			case !random:
+				s, err = choose(args)
+			case len(args) > 0:
+				err = fmt.Errorf("--random takes no drill: %s", args[0])
+			default:
+				if !c.Flags().Changed("seed") {
+					f.seed = rand.Uint64N(seeds)
+				}
+				s, err = randomDrill(f)
+			}
 			if err != nil {
 				return err
 			}
@@ -53,6 +72,7 @@ With --session the drill goes on where the last call with that directory ended.`
 	}
 	f.add(c)
 	c.Flags().StringVarP(&script, "command", "c", "", "run this script and exit with its status")
+	c.Flags().BoolVar(&random, "random", false, "break one to three things, which the seed draws, or chance without --seed")
 	return c
 }
 

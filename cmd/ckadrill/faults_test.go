@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"ckadrill/faults"
+	"ckadrill/grader"
+	"ckadrill/scenarios"
 	"ckadrill/sim/front"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/ready"
@@ -55,19 +57,6 @@ var staged = sync.OnceValues(func() (kernel.Parts, error) {
 	d.Delta.Apply(parts)
 	return parts, nil
 })
-
-// move makes a move in a world.
-func move(w *front.Worker, m faults.Move) (*faults.Report, error) {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	if b, err = w.Query(faults.Query, b); err != nil {
-		return nil, err
-	}
-	r := &faults.Report{}
-	return r, json.Unmarshal(b, r)
-}
 
 // stagedWorld thaws a copy of the healthy cluster with workloads.
 func stagedWorld(t *testing.T) *front.Worker {
@@ -197,6 +186,35 @@ func undoInAnyOrder(t *testing.T, table []*faults.Fault, r *rand.Rand) {
 	playMoves(t, w, faults.Move{Healthy: true})
 	if t.Failed() || testing.Verbose() {
 		t.Logf("broken: %v, undone: %v", names, undone)
+	}
+}
+
+// A seed draws the same drill each time, and another seed another. Over many seeds they keep the promises of every other drill.
+func TestRandomDrills(t *testing.T) {
+	t.Parallel()
+	draw := func(seed uint64) *scenarios.Scenario {
+		t.Helper()
+		s, err := randomDrill(worldFlags{seed: seed, preset: "reference"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := draw(7)
+	if !reflect.DeepEqual(first, draw(7)) {
+		t.Error("seed 7 draws two drills")
+	}
+	if reflect.DeepEqual(first.Setup, draw(8).Setup) {
+		t.Error("seeds 7 and 8 draw the same drill")
+	}
+	if os.Getenv(soak) == "" {
+		return
+	}
+	for seed := range uint64(200) {
+		f := worldFlags{seed: seed, preset: "reference"}
+		for _, p := range grader.NewLab(f.boot(), 2).Verify(draw(seed)).Problems {
+			t.Errorf("seed %d: %s", seed, p)
+		}
 	}
 }
 
