@@ -15,6 +15,7 @@ import (
 var rooms = []string{
 	"cmd/ckadrill", "grader", "faults", "scenarios", "transcript", "shell", "sim/front", "sim", "sim/kubeadm", "sim/controlplane", "sim/kubelet", "sim/runtime",
 	"sim/addons", "sim/packages", "sim/userland", "sim/etcd", "sim/network", "sim/machine", "sim/session", "sim/worker", "sim/wire", "sim/kernel",
+	"docs/generated",
 }
 
 // mayImportKubernetes are the rooms that may import k8s.io/kubernetes: what lies below them builds and tests in seconds.

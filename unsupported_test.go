@@ -3,20 +3,18 @@ package ckadrill
 import (
 	"bytes"
 	"cmp"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/token"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write docs/unsupported.md anew")
+	"ckadrill/docs/generated"
+)
 
 // honest is what an error says of something that a real cluster has and the simulation has not.
 var honest = regexp.MustCompile(`(?i)ckadrill does not simulate\s*`)
@@ -81,16 +79,5 @@ names. Of Ubuntu's archive there are few packages, and of the internet only the 
 			fmt.Fprintf(&b, "- %s\n", what)
 		}
 	}
-	if *update {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, b.Bytes()) {
-		t.Errorf("%s does not list what the program refuses: run make unsupported", file)
-	}
+	generated.Check(t, file, b.Bytes(), "unsupported")
 }

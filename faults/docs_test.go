@@ -2,15 +2,13 @@ package faults
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"regexp/syntax"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write docs/faults.md anew")
+	"ckadrill/docs/generated"
+)
 
 // The faults and how they show stand in one place, which the table makes.
 func TestFaultsAreListed(t *testing.T) {
@@ -57,18 +55,7 @@ the fault was made, and the words to look for in its output; "…" stands for wh
 		}
 		b.WriteString("```\n")
 	}
-	if *update {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, b.Bytes()) {
-		t.Errorf("%s does not list the faults of the table: run make faults", file)
-	}
+	generated.Check(t, file, b.Bytes(), "faults")
 }
 
 // shown is what an observation looks for, as a reader sees it.
