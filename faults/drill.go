@@ -31,16 +31,12 @@ func Drill(name string, made []*Fault, same []Look) (*scenarios.Scenario, error)
 		solution.WriteString(fix)
 	}
 	setup = append(setup, m{"wait": "2m"})
-	lookAtHealth, err := health()
-	if err != nil {
-		return nil, err
-	}
-	try, err := trial()
+	healthy, err := together(health, trial)
 	if err != nil {
 		return nil, err
 	}
 	var checks []m
-	for _, o := range slices.Concat(lookAtHealth, try) {
+	for _, o := range healthy {
 		checks = append(checks, m{"name": o.Name, "points": 1, "says": o.Says, "within": "7m", "command": command(o.Observation)})
 	}
 	for _, o := range same {

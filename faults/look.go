@@ -27,7 +27,22 @@ var health, trial, unchanged = looks("health.yaml"), looks("trial.yaml"), looks(
 //go:embed health.yaml trial.yaml unchanged.yaml
 var lookFiles embed.FS
 
-func looks(file string) func() ([]Look, error) {
+// looking reads a file of looks, once.
+type looking func() ([]Look, error)
+
+// together are the looks of several files, one file's behind the other's.
+func together(files ...looking) (l []Look, err error) {
+	for _, f := range files {
+		more, err := f()
+		if err != nil {
+			return nil, err
+		}
+		l = append(l, more...)
+	}
+	return l, nil
+}
+
+func looks(file string) looking {
 	return sync.OnceValues(func() ([]Look, error) {
 		b, err := lookFiles.ReadFile(file)
 		if err != nil {

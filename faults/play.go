@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -73,7 +72,7 @@ func Play(c Cluster, m Move) (*Report, error) {
 		if exit, out, err := c.Exec(c.ControlPlane(), "root", stage, scriptTimeout); err != nil || exit != 0 {
 			return nil, fmt.Errorf("the workloads cannot be set up: exit status %d, %v\n%s", exit, err, out)
 		}
-		return r, becomesHealthy(c, r, true)
+		return r, becomesHealthy(c, r, health, trial)
 	case m.Whole != nil:
 		return r, whole(c, m.Whole, r)
 	case m.Inject != nil:
@@ -96,7 +95,7 @@ func Play(c Cluster, m Move) (*Report, error) {
 			r.Prints = append(r.Prints, o)
 		}
 	case m.Healthy:
-		return r, becomesHealthy(c, r, true)
+		return r, becomesHealthy(c, r, health, trial)
 	}
 	return r, nil
 }
@@ -135,11 +134,11 @@ func whole(c Cluster, f *Fault, r *Report) error {
 		return err
 	}
 	observe(c, f, "symptom", f.Symptoms, r)
-	tried := false
-	bad, err := unhealthy(c, false)
+	shows := []looking{health}
+	bad, err := unhealthy(c, health)
 	if err == nil && bad == "" {
-		tried = true
-		bad, err = unhealthy(c, true)
+		shows = append(shows, trial)
+		bad, err = unhealthy(c, trial)
 	}
 	if err != nil {
 		return err
@@ -151,7 +150,7 @@ func whole(c Cluster, f *Fault, r *Report) error {
 		return err
 	}
 	observe(c, f, "recovery", f.Recovered, r)
-	if err := becomesHealthy(c, r, tried); err != nil {
+	if err := becomesHealthy(c, r, shows...); err != nil {
 		return err
 	}
 	for _, o := range f.Symptoms {
@@ -220,11 +219,11 @@ func matches(pattern string, text []byte) bool {
 	return regexp.MustCompile("(?m)" + pattern).Match(text)
 }
 
-// becomesHealthy waits until every look at the cluster's health is as it should be, one round of all without a break.
-func becomesHealthy(c Cluster, r *Report, tried bool) error {
+// becomesHealthy waits until every look of some files is as it should be, one round of all without a break.
+func becomesHealthy(c Cluster, r *Report, looks ...looking) error {
 	start := time.Now()
 	for {
-		bad, err := unhealthy(c, tried)
+		bad, err := unhealthy(c, looks...)
 		if err != nil {
 			return err
 		}
@@ -240,15 +239,9 @@ func becomesHealthy(c Cluster, r *Report, tried bool) error {
 	}
 }
 
-// unhealthy looks at the cluster's health, once, with or without a trial, and returns the first look that is not as it should
-// be, "" if there is none.
-func unhealthy(c Cluster, tried bool) (string, error) {
-	l, err := health()
-	if err == nil && tried {
-		var more []Look
-		more, err = trial()
-		l = append(slices.Clip(l), more...)
-	}
+// unhealthy makes the looks of some files, once, and returns the first that is not as it should be, "" if there is none.
+func unhealthy(c Cluster, looks ...looking) (string, error) {
+	l, err := together(looks...)
 	if err != nil {
 		return "", err
 	}
