@@ -37,15 +37,11 @@ var staged = sync.OnceValues(func() (kernel.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := front.Start(f.boot())
+	w, r, err := startWorld(f.boot())
 	if err != nil {
 		return nil, err
 	}
 	defer w.Kill()
-	r, err := w.Ready()
-	if err != nil {
-		return nil, err
-	}
 	r.Delta.Apply(parts)
 	if _, err := move(w, faults.Move{Stage: true}); err != nil {
 		return nil, err
@@ -67,14 +63,11 @@ func stagedWorld(t *testing.T) *front.Worker {
 	}
 	b := (&worldFlags{seed: 1, preset: "reference"}).boot()
 	b.Parts, b.Pace = parts, wire.Pace{}
-	w, err := front.Start(b)
+	w, _, err := startWorld(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Kill)
-	if _, err := w.Ready(); err != nil {
-		t.Fatal(err)
-	}
 	// What was resumed says nothing, for a while, of what it does again.
 	if _, err := w.Skip(21 * time.Second); err != nil {
 		t.Fatal(err)

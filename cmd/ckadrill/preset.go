@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckadrill/shell/terminal"
-	"ckadrill/sim/front"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/kubeadm/presets"
 	"ckadrill/sim/ready"
@@ -61,15 +60,11 @@ func firstLine(err error) string {
 
 func buildPreset(name string, seed uint64, dir string, rest time.Duration) error {
 	f := worldFlags{seed: seed, preset: name, fresh: true}
-	w, err := front.Start(f.boot())
+	w, r, err := startWorld(f.boot())
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	r, err := w.Ready()
-	if err != nil {
-		return err
-	}
 	parts := kernel.Parts{}
 	r.Delta.Apply(parts)
 	done, err := w.Skip(rest)
@@ -100,14 +95,11 @@ func inOrder(f worldFlags, parts kernel.Parts) error {
 	}
 	boot := f.boot()
 	boot.Parts, boot.Fresh = parts, false
-	w, err := front.Start(boot)
+	w, _, err := startWorld(boot)
 	if err != nil {
 		return err
 	}
 	defer w.Kill()
-	if _, err := w.Ready(); err != nil {
-		return err
-	}
 	var script strings.Builder
 	for _, m := range cluster.Machines {
 		if m.PodCIDR.IsValid() {

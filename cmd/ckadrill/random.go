@@ -40,14 +40,11 @@ func randomDrill(f worldFlags) (*scenarios.Scenario, error) {
 func undisturbed(f worldFlags, made []*faults.Fault) ([]faults.Look, error) {
 	b := f.boot()
 	b.Pace = wire.Pace{}
-	w, err := front.Start(b)
+	w, _, err := startWorld(b)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Kill()
-	if _, err := w.Ready(); err != nil {
-		return nil, err
-	}
 	if _, err := move(w, faults.Move{Stage: true}); err != nil {
 		return nil, err
 	}
