@@ -87,6 +87,7 @@ var attacks = []struct{ name, script, want string }{
 }
 
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	p := hostile(t, t.TempDir())
 	run(t, p, "x=before; kubectl create deployment web --image=nginx; kubectl rollout status deployment/web")
 	for _, a := range attacks {
@@ -107,13 +108,14 @@ func TestAttacks(t *testing.T) {
 
 // A script that runs for ever is stopped at a limit, which the message names, and the shell keeps what it knows.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	p := hostile(t, t.TempDir())
 	for _, c := range []struct {
 		script, want string
 		limit        kernel.Limit
 	}{
 		{"x=1; while :; do :; done", "within 5s of simulated time", kernel.Limit{Simulated: 5 * time.Second}},
-		{"x=2; while :; do sleep 1; done", "within 1h0m0s of simulated time", kernel.Limit{Simulated: time.Hour}},
+		{"x=2; while :; do sleep 1; done", "within 10m0s of simulated time", kernel.Limit{Simulated: 10 * time.Minute}},
 		{"x=3; f() { f | f & }; f 2>/dev/null; sleep 1000", "within 1m0s of simulated time", kernel.Limit{Simulated: time.Minute}},
 		{"x=4; while :; do :; done", "kept the simulation busy for more than 3s", kernel.Limit{Host: 3 * time.Second}},
 		{"x=5; trap '' INT; while :; do :; done", "within 5s of simulated time", kernel.Limit{Simulated: 5 * time.Second}},
@@ -161,6 +163,7 @@ func TestHeldTime(t *testing.T) {
 
 // What ends a worker ends nothing else: the front says why it ended and thaws the last state in another.
 func TestWorkerLoss(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := hostile(t, dir)
 	run(t, p, "echo kept > kept; x=kept")

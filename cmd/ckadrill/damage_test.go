@@ -36,6 +36,7 @@ func copySession(t *testing.T, content []byte) (dir string) {
 // A session whose end is missing goes on from its last whole record, and one that was altered is refused; a session that is
 // open is nobody else's. The program says so in words.
 func TestDamagedSessions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, script := range []string{"echo one > /tmp/f", "x=2; ssh cka-w1", "echo two >> /tmp/g; y=3"} {
 		if out, problem, exit := program(t, "shell", "--session", dir, "-c", script); exit != 0 || out+problem != "" {

@@ -158,10 +158,16 @@ func (s *seat) kill() {
 	s.cmd.Wait()
 }
 
-// A command on another machine leaves the terminal to the shell when it has ended.
-func TestRemoteCommandLeavesTheTerminal(t *testing.T) {
+// TAB completes what kubectl knows, and a command on another machine leaves the terminal to the shell when it has ended.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
 	s := takeSeat(t, "shell", "--session", t.TempDir())
 	s.await(prompt)
+	if _, err := s.pty.WriteString("kubectl get -o name namespaces kube-s\t"); err != nil {
+		t.Fatal(err)
+	}
+	s.await(regexp.MustCompile("kube-system"))
+	s.shows("", "namespace/kube-system\n")
 	for range 3 {
 		s.shows("ssh cka-w1 hostname", "cka-w1\n")
 		s.shows("ssh cka-w1 sudo systemctl is-active kubelet; echo $?", "active\n0\n")
@@ -171,6 +177,7 @@ func TestRemoteCommandLeavesTheTerminal(t *testing.T) {
 
 // A candidate's shells, one inside of the other on two machines, survive kill -9 of the worker and of the program.
 func TestNestedShellsSurviveKills(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := takeSeat(t, "shell", "--session", dir)
 	s.await(prompt)

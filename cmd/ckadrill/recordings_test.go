@@ -52,12 +52,12 @@ var differing = map[string]string{
 
 // quick are those that every run of the tests plays: one or two of each area.
 var quick = []string{
-	"cluster/lease-election-failover", "cluster/mirror-pods", "config/apply-replace-patch", "crictl/basic", "storage/pvc-pending-reasons", "troubleshooting/apiserver-bad-etcd-port", "troubleshooting/apiserver-manifest-yaml-error",
-	"troubleshooting/controller-manager-bad-flag", "workloads/crashloop", "workloads/daemonset", "workloads/deployment-describe-yaml", "workloads/image-pull-errors", "workloads/rollout-undo",
+	"cluster/lease-election-failover", "cluster/mirror-pods", "config/apply-replace-patch", "config/kustomize", "create/rbac-dry-run", "crictl/basic", "kubectl/help-and-usage-errors", "storage/pvc-pending-reasons",
+	"troubleshooting/apiserver-manifest-yaml-error", "workloads/crashloop", "workloads/daemonset", "workloads/deployment-describe-yaml", "workloads/image-pull-errors", "workloads/rollout-undo",
 }
 
-// thawed are those that every run of the tests plays with a thaw after each command.
-var thawed = []string{"storage/pvc-pending-reasons", "workloads/rollout-undo"}
+// thawed is one that every run of the tests plays with a thaw after each command.
+var thawed = []string{"workloads/rollout-undo"}
 
 // thawDiffers are the recordings that do not stay as recorded when the world is thawed after each command, and why.
 var thawDiffers = map[string]string{

@@ -162,6 +162,7 @@ func differ(t *testing.T, what string, a, b []printed) {
 
 // A freeze and a thaw in a new worker after every command change nothing that follows: no age, no count, no event.
 func TestThawsChangeNothing(t *testing.T) {
+	t.Parallel()
 	for _, name := range sameNames() {
 		t.Run(name, func(t *testing.T) {
 			whole := playCommands(t, "reference", theSame[name], false)
@@ -174,7 +175,8 @@ func TestThawsChangeNothing(t *testing.T) {
 // The same seed and script give the same transcript, but for what is drawn. How many plays differ in some byte is logged:
 // upstream's goroutines draw names and jitter from one source, in the order in which they happen to run.
 func TestSameSeedSameTranscript(t *testing.T) {
-	times := 3
+	t.Parallel()
+	times := 2
 	if os.Getenv(soak) != "" {
 		times = 50
 	}

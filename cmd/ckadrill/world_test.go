@@ -72,6 +72,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
 			b, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -131,6 +132,7 @@ func expect(t *testing.T, command, out, want string) {
 
 // A session goes on in another process to the simulated second, with its shell; and after a worker was killed.
 func TestSessionGoesOn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := world(t, "reference", dir)
 	run(t, p, "cd /etc/kubernetes; x=5; greet() { echo hello $1; }; date +%s > /tmp/then; kubectl create deploy web --image=nginx; kubectl rollout status deploy/web")

@@ -18,4 +18,5 @@ alias la='ls -A'
 alias l='ls -CF'
 
 alias k=kubectl
+source <(kubectl completion bash)
 complete -o default -F __start_kubectl k
