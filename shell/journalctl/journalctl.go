@@ -45,7 +45,7 @@ var longOptions = []string{"help|h", "version", "no-pager", "pager-end|e", "foll
 
 var main = libc.Main("journalctl", func(c *libc.Prog) int {
 	t := &tool{Prog: c, output: "short", lines: linesDefault}
-	if t.machine = machine.Of(c.Host()); t.machine == nil || c.Container != "" {
+	if t.machine = machine.BootedFor(c.Process); t.machine == nil {
 		c.Errorf("No journal files were found.\n")
 		c.Put("-- No entries --\n")
 		return 0

@@ -24,6 +24,7 @@ func (i *invocation) replaceCommands() {
 	i.replacePortForward()
 	i.replacePlugin()
 	i.replaceCopy()
+	i.showArguments(i.root)
 	kustomize := i.find("kustomize")
 	if run := kustomize.RunE; run != nil {
 		kustomize.RunE = func(c *cobra.Command, args []string) error { return run(c, i.kustomizeArgs(args)) }

@@ -106,7 +106,7 @@ func (i *invocation) mapFlags(c *cobra.Command) {
 			f.Value = &ignoredValue{kind: f.Value.Type()}
 		case f.Name == "enable-helm", f.Name == "enable-alpha-plugins", f.Name == "network":
 			f.Value = refusedValue{f.Value, "kubectl kustomize --" + f.Name}
-		case f.Name == "profile":
+		case f.Name == "profile" && c.Name() != "debug":
 			f.Value = refusedValue{f.Value, "kubectl --profile"} // it would be that of the host process, in a file of the host
 		}
 	}

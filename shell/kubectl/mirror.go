@@ -39,10 +39,7 @@ type mirror struct {
 const maxMirror = 256 << 20
 
 func newMirror(p *kernel.Process) *mirror {
-	m := &mirror{p: p, names: map[string]string{}, was: map[string]string{}}
-	// Upstream names itself after the host's program in a few messages.
-	m.call("'"+filepath.Base(os.Args[0])+" get ", "'kubectl get ")
-	return m
+	return &mirror{p: p, names: map[string]string{}, was: map[string]string{}}
 }
 
 // private is the host process's own directory for copies, with every link in its name followed.
@@ -164,13 +161,10 @@ func (m *mirror) copyIn(abs, host string, depth int) error {
 		}
 		return nil
 	}
-	if !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() && depth > 0 {
 		return nil
 	}
-	if m.size += info.Size(); m.size > maxMirror {
-		return fmt.Errorf("%s: ckadrill hands at most %d MiB of files to one kubectl", abs, maxMirror>>20)
-	}
-	b, err := m.p.Files.ReadFile(abs)
+	b, err := m.read(abs)
 	if err != nil {
 		return typed(err, m.names[host], abs)
 	}
@@ -182,6 +176,21 @@ func (m *mirror) copyIn(abs, host string, depth int) error {
 	}
 	os.Chmod(host, info.Mode().Perm()|0o600)
 	return os.Chtimes(host, info.ModTime(), info.ModTime())
+}
+
+// read returns what a file holds, or what comes out of a pipe.
+func (m *mirror) read(abs string) ([]byte, error) {
+	f, err := m.p.Files.OpenFile(abs, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	left := maxMirror - m.size
+	b, err := io.ReadAll(io.LimitReader(f, left+1))
+	if m.size += int64(len(b)); m.size > maxMirror {
+		return nil, fmt.Errorf("%s: ckadrill hands at most %d MiB of files to one kubectl", abs, maxMirror>>20)
+	}
+	return b, err
 }
 
 // typed gives a file error the name that was typed.

@@ -22,6 +22,8 @@ import (
 var tame = sync.OnceFunc(func() {
 	// A fatal error ends the simulated process that it happens in.
 	cmdutil.BehaviorOnFatal(fatal)
+	// Upstream names itself after the host's program in a few messages.
+	os.Args = []string{"kubectl"}
 	// Upstream looks for plugins, for git and for a home directory where these say; the machine's own are used instead.
 	for _, kv := range []string{"PATH=", "HOME=/nonexistent", "KUBECONFIG=", "KUBERNETES_MASTER=", "KUBECACHEDIR=" + noCache, "KUBERC="} {
 		k, v, _ := strings.Cut(kv, "=")

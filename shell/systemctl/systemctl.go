@@ -78,7 +78,7 @@ func verbs() []verb {
 
 var main = libc.Main("systemctl", func(c *libc.Prog) int {
 	t := &tool{Prog: c, legend: true, lines: 10, output: "short", whom: "all", signal: "TERM"}
-	if t.machine = machine.Of(c.Host()); t.machine == nil || c.Container != "" {
+	if t.machine = machine.BootedFor(c.Process); t.machine == nil {
 		c.Errorf("System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to bus: Host is down\n")
 		return 1
 	}

@@ -131,6 +131,17 @@ func Of(h *kernel.Host) *Machine {
 	return m
 }
 
+// BootedFor returns the machine whose systemd a process reaches, nil if it reaches none, as sd_booted(3) finds out. A
+// container's process does where it sees the machine's /run.
+func BootedFor(p *kernel.Process) *Machine {
+	if p.Container != "" {
+		if _, err := p.Files.Stat("/run/systemd/system"); err != nil {
+			return nil
+		}
+	}
+	return Of(p.Host())
+}
+
 // Name is the machine's name in the lab; its host name may be changed, this one not.
 func (m *Machine) Name() string { return m.name }
 

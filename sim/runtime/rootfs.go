@@ -286,7 +286,21 @@ func (c *Containerd) bind(view *filesystem.View, inside kernel.Files, m *runtime
 	if tree == nil {
 		return fmt.Errorf("error mounting %q to rootfs at %q: no such file or directory", source, target)
 	}
-	return view.Mount(filesystem.Mount{Target: at, Tree: tree, Root: root, ReadOnly: m.Readonly, Source: source, Type: "bind"})
+	if err := view.Mount(filesystem.Mount{Target: at, Tree: tree, Root: root, ReadOnly: m.Readonly, Source: source, Type: "bind"}); err != nil {
+		return err
+	}
+	// containerd's bind mounts are recursive: what is mounted below comes along.
+	for _, below := range c.m.View().Mounts() {
+		rest, ok := strings.CutPrefix(below.Target, strings.TrimSuffix(real, "/")+"/")
+		if !ok || rest == "" {
+			continue
+		}
+		below.Target = path.Join(at, rest)
+		if err := view.Mount(below); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func cause(err error) error {

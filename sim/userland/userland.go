@@ -17,8 +17,10 @@ import (
 	"ckadrill/sim/userland/layout"
 	"ckadrill/sim/userland/netfilter"
 	"ckadrill/sim/userland/nettools"
+	"ckadrill/sim/userland/perl"
 	"ckadrill/sim/userland/procps"
 	"ckadrill/sim/userland/text"
+	"ckadrill/sim/userland/yq"
 )
 
 // Register adds the shells and commands to the world.
@@ -35,6 +37,8 @@ func Register(ps *kernel.Programs) {
 	apt.Register(ps)
 	gnupg.Register(ps)
 	archive.Register(ps)
+	perl.Register(ps)
+	yq.Register(ps)
 }
 
 // Install writes the executables and links of a system ("ubuntu", "busybox", "alpine", "debian-slim") where that system has

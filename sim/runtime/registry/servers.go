@@ -35,14 +35,14 @@ func serverImages() (l []*Image) {
 		{"1.14.2", 44710204, []string{"1.14", "1.14.2"}},
 		{"1.7.9", 39940010, []string{"1.7.9"}},
 	} {
-		l = append(l, nginx(v.version, v.size, "debian-slim", v.tags...))
+		l = append(l, withCurl(nginx(v.version, v.size, "debian-slim", v.tags...)))
 	}
 	for _, v := range []struct {
 		version string
 		size    int64
 		tags    []string
 	}{
-		{"1.29.4", 22631814, []string{"alpine", "1.29-alpine", "mainline-alpine", "1-alpine", "1.29.4-alpine", "alpine-slim"}},
+		{"1.29.4", 22631814, []string{"alpine", "1.29-alpine", "mainline-alpine", "1-alpine", "1.29.4-alpine"}},
 		{"1.28.0", 20534112, []string{"stable-alpine", "1.28-alpine", "1.28.0-alpine"}},
 		{"1.27.5", 20984017, []string{"1.27-alpine", "1.27.5-alpine"}},
 		{"1.26.3", 19953220, []string{"1.26-alpine"}},
@@ -53,8 +53,9 @@ func serverImages() (l []*Image) {
 		{"1.21.6", 10170636, []string{"1.21-alpine", "1.21.6-alpine"}},
 		{"1.19.10", 9901420, []string{"1.19-alpine"}},
 	} {
-		l = append(l, nginx(v.version, v.size, "alpine", v.tags...))
+		l = append(l, withCurl(nginx(v.version, v.size, "alpine", v.tags...)))
 	}
+	l = append(l, nginx("1.29.4", 5380210, "alpine", "alpine-slim", "1.29-alpine-slim", "mainline-alpine-slim", "1-alpine-slim", "1.29.4-alpine-slim"))
 	for _, v := range []struct {
 		base string
 		size int64
@@ -140,13 +141,15 @@ func nginx(version string, size int64, base string, tags ...string) *Image {
 		{Path: "/docker-entrypoint.d/15-local-resolvers.envsh", Mode: 0o755, Content: "#!/bin/sh\n"}, {Path: "/docker-entrypoint.d/20-envsubst-on-templates.sh", Mode: 0o755, Content: "#!/bin/sh\n"},
 		{Path: "/docker-entrypoint.d/30-tune-worker-processes.sh", Mode: 0o755, Content: "#!/bin/sh\n"},
 	}
-	if base != "alpine" {
-		files = append(files, File{Path: "/usr/bin/curl", Program: "curl"})
-	}
 	return &Image{
 		Repository: "docker.io/library/nginx", Tags: tags, Size: size, Created: "2025-10-28T21:48:54Z",
 		Config: Config{Env: []string{defaultPath, "NGINX_VERSION=" + version, "PKG_RELEASE=1~bookworm"}, Entrypoint: []string{"/docker-entrypoint.sh"}, Cmd: []string{"nginx", "-g", "daemon off;"},
 			ExposedPorts: ports("80/tcp"), StopSignal: "SIGQUIT", Labels: map[string]string{"maintainer": "NGINX Docker Maintainers <docker-maint@nginx.com>"}},
 		Base: []string{base}, Files: files,
 	}
+}
+
+func withCurl(i *Image) *Image {
+	i.Files = append(i.Files, File{Path: "/usr/bin/curl", Program: "curl"})
+	return i
 }

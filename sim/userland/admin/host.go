@@ -14,8 +14,8 @@ func hostnamectl(c *libc.Prog) int {
 	if !ok {
 		return c.Status
 	}
-	m := machine.Of(c.Host())
-	if m == nil || c.Container != "" {
+	m := machine.BootedFor(c.Process)
+	if m == nil {
 		c.Errorf("System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to bus: Host is down\n")
 		return 1
 	}
@@ -118,8 +118,8 @@ func logger(c *libc.Prog) int {
 			defer c.Errorf("<13>%s: %s\n", tag, text)
 		}
 	}
-	m := machine.Of(c.Host())
-	if m == nil || c.Container != "" {
+	m := machine.BootedFor(c.Process)
+	if m == nil {
 		return c.Fail("socket /dev/log: No such file or directory")
 	}
 	if len(operands) == 0 {

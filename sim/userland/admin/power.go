@@ -41,8 +41,8 @@ func power(c *libc.Prog) int {
 		c.Errorf("Call to %s failed: Interactive authentication required.\n", map[string]string{"reboot": "Reboot", "power off": "PowerOff"}[verb])
 		return 1
 	}
-	m := machine.Of(c.Host())
-	if m == nil || c.Container != "" {
+	m := machine.BootedFor(c.Process)
+	if m == nil {
 		return c.Fail("System has not been booted with systemd as init system (PID 1). Can't operate.")
 	}
 	if c.Name == "shutdown" {

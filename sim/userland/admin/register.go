@@ -15,9 +15,9 @@ var Commands = map[string]func(c *libc.Prog) int{
 	"lsb_release": lsbRelease, "lscpu": lscpu, "mountpoint": mountpoint, "losetup": losetup,
 	"vi": editor, "vim": editor, "nano": editor, "editor": editor, "emacs": notSimulated,
 	"snap": notSimulated, "add-apt-repository": notSimulated,
-	"useradd": notSimulated, "usermod": notSimulated, "userdel": notSimulated, "groupadd": notSimulated, "passwd": notSimulated, "adduser": notSimulated, "visudo": notSimulated, "chroot": notSimulated,
+	"useradd": notSimulated, "usermod": notSimulated, "userdel": notSimulated, "groupadd": notSimulated, "passwd": notSimulated, "adduser": notSimulated, "visudo": notSimulated,
 	"nft": notSimulated, "tcpdump": notSimulated, "tmux": notSimulated, "screen": notSimulated, "man": notSimulated, "git": notSimulated,
-	"nsenter": notSimulated, "unshare": notSimulated, "logger": logger, "mkfs.ext4": notSimulated, "fdisk": notSimulated, "mkswap": mkswap, "fallocate": fallocate, "loginctl": notSimulated,
+	"chroot": chroot, "nsenter": nsenter, "unshare": notSimulated, "logger": logger, "mkfs.ext4": notSimulated, "fdisk": notSimulated, "mkswap": mkswap, "fallocate": fallocate, "loginctl": notSimulated,
 }
 
 // Register adds the programs, and busybox's variants under "busybox-" and their names.

@@ -89,7 +89,7 @@ func alternative(name, target string) []Command {
 
 func debian() []Command {
 	names := slices.DeleteFunc(slices.Clone(essential), func(n string) bool { return slices.Contains(debianLacks, n) })
-	l := append(plain("/usr/bin", names), plain("/usr/sbin", []string{"chroot"})...)
+	l := append(plain("/usr/bin", append(names, "nsenter", "unshare")), plain("/usr/sbin", []string{"chroot"})...)
 	l = append(l, Command{Path: "/usr/bin/sh", Link: "dash"}, Command{Path: "/usr/bin/mawk", Program: "awk"})
 	return append(l, alternative("awk", "/usr/bin/mawk")...)
 }

@@ -13,7 +13,7 @@ var Commands = map[string]func(c *libc.Prog) int{
 	"rev": rev, "fold": fold, "paste": paste, "comm": comm, "column": column, "grep": grep, "egrep": grep, "fgrep": grep, "sed": sed, "awk": awk,
 	"diff": diff, "cmp": cmp, "base64": base64Command, "md5sum": sum, "sha1sum": sum, "sha256sum": sum, "sha512sum": sum, "seq": seq, "shuf": shuf,
 	"split": split, "less": pager, "more": pager, "expand": expandTabs, "od": od, "hexdump": od, "xxd": od, "strings": stringsCommand, "jq": jq,
-	"yq": notSimulated, "join": notSimulated, "patch": notSimulated, "perl": notSimulated, "python3": notSimulated,
+	"join": notSimulated, "patch": notSimulated, "python3": notSimulated,
 }
 
 // Register adds the programs, and busybox's variants under "busybox-" and their names.
