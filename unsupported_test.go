@@ -67,8 +67,7 @@ Where a real cluster or machine has something that ckadrill has not, the program
 place where the real one would answer, and fails. This list is made of these refusals, by the room of the code that gives
 them; "…" stands for what was asked for. ` + "`make unsupported`" + ` writes it.
 
-What has no refusal, because nobody asks for it by name: the metrics API
-(` + "`kubectl top`" + ` says that it is not available, as on a cluster without metrics-server), and the enforcement of NetworkPolicies,
+What has no refusal, because nobody asks for it by name: the enforcement of NetworkPolicies,
 which are stored only, as under a CNI plugin without them. Kubernetes' own code is that of v1.35, whatever release a package
 or an image says that it is: releases differ in what they report, and in the images, packages and version skews that kubeadm
 names. Of Ubuntu's archive there are few packages, and of the internet only the hosts that packages and images come from.

@@ -8,6 +8,7 @@ import (
 	"ckadrill/sim/addons/coredns"
 	"ckadrill/sim/addons/flannel"
 	"ckadrill/sim/addons/kubeproxy"
+	"ckadrill/sim/addons/metricsserver"
 	"ckadrill/sim/controlplane"
 	"ckadrill/sim/etcd"
 	"ckadrill/sim/kernel"
@@ -53,7 +54,9 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 	flannel.Register(w.Programs)
 	kubeproxy.Register(w.Programs)
 	coredns.Register(w.Programs)
+	metricsserver.Register(w)
 	haproxy.Register(w.Programs)
+	w.Programs.Weigh(footprints)
 
 	c.fabric = network.NewFabric(w)
 	c.fabric.AddGateway(gateway)

@@ -2,14 +2,8 @@ package controlplane
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -17,14 +11,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"ckadrill/sim/kernel"
+	"ckadrill/sim/network/selfsigned"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
-	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
@@ -118,7 +111,7 @@ func (s *apiServer) completeServing(o *options.ServerRunOptions) error {
 	_, certErr := s.p.ReadFile(cert)
 	_, keyErr := s.p.ReadFile(key)
 	if certErr != nil || keyErr != nil {
-		c, k, err := selfSigned(s.p, g.AdvertiseAddress.String(), []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"}, nil)
+		c, k, err := selfsigned.Certificate(s.p, g.AdvertiseAddress.String(), []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"}, nil)
 		if err != nil {
 			return fmt.Errorf("error creating self-signed certificates: %v", err)
 		}
@@ -150,7 +143,7 @@ func (d *private) offerSelfSigned(o *genericoptions.SecureServingOptions) error 
 	} else {
 		ips = append(ips, o.BindAddress)
 	}
-	cert, key, err := selfSigned(d.p, "localhost", names, ips)
+	cert, key, err := selfsigned.Certificate(d.p, "localhost", names, ips)
 	if err != nil {
 		return fmt.Errorf("error creating self-signed certificates: unable to generate self signed cert: %v", err)
 	}
@@ -179,27 +172,6 @@ func serveSecure(ctx context.Context, p *kernel.Process, s *genericapiserver.Sec
 	logLine(p, 'I', "secure_serving.go:211", "Serving securely on "+s.Listener.Addr().String())
 	serveHTTP(p, s.Listener, c, h)
 	return nil
-}
-
-// selfSigned makes a serving certificate, valid for a year, that signs itself.
-func selfSigned(p *kernel.Process, host string, names []string, ips []net.IP) (cert, key []byte, err error) {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), p.World().Random("self-signed"))
-	if err != nil {
-		return nil, nil, err
-	}
-	now := time.Now()
-	t := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: fmt.Sprintf("%s@%d", host, now.Unix())}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(365 * 24 * time.Hour),
-		KeyUsage: x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, IsCA: true, DNSNames: names, IPAddresses: ips}
-	if ip := net.ParseIP(host); ip != nil {
-		t.IPAddresses = append(t.IPAddresses, ip)
-	}
-	der, err := x509.CreateCertificate(p.World().Random("self-signed"), t, t, &k.PublicKey, k)
-	if err != nil {
-		return nil, nil, err
-	}
-	key, err = keyutil.MarshalPrivateKeyToPEM(k)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, err
 }
 
 // hostAddress is the first address by which others reach the machine.

@@ -7,17 +7,43 @@ import "time"
 type Cgroup interface {
 	// Charge is told how many bytes the process holds now, 0 when it has ended.
 	Charge(p *Process, bytes int64)
-	// Spend is told that the process has used processor time.
-	Spend(p *Process, d time.Duration)
+	// Spend is told that the process wants to use processor time, and returns how much of it it gets.
+	Spend(p *Process, d time.Duration) time.Duration
+	// Steady is told that the processors that the process uses all the time have become more or fewer.
+	Steady(p *Process, cores float64)
 }
 
-// SpendCPU says that the process has used processor time. It does not wait: who computes for d sleeps for d as well.
-func (p *Process) SpendCPU(d time.Duration) {
-	p.mu.Lock()
-	p.cpu += d
-	p.mu.Unlock()
+// SpendCPU says that the process uses processor time, and returns how much of it its cgroup's quota grants. It does not wait:
+// who computes for d sleeps for d as well, and longer when less is granted. What a thawed process only makes up for has been
+// counted before.
+func (p *Process) SpendCPU(d time.Duration) (granted time.Duration) {
+	if p.Lag() > 0 || p.World().Warming() {
+		return d
+	}
 	if p.Cgroup != nil {
-		p.Cgroup.Spend(p, d)
+		d = p.Cgroup.Spend(p, d)
+	}
+	p.mu.Lock()
+	p.cpu.Spend(d)
+	p.mu.Unlock()
+	p.host.cpu.Spend(d)
+	return d
+}
+
+// SetSteady says how many processors the process uses all the time, beside what it spends: what a daemon does when nobody
+// asks it for anything.
+func (p *Process) SetSteady(cores float64) {
+	p.mu.Lock()
+	change := cores - p.steady
+	p.steady = cores
+	p.cpu.Steady(change)
+	p.mu.Unlock()
+	if change == 0 {
+		return
+	}
+	p.host.cpu.Steady(change)
+	if p.Cgroup != nil {
+		p.Cgroup.Steady(p, change)
 	}
 }
 
@@ -25,7 +51,7 @@ func (p *Process) SpendCPU(d time.Duration) {
 func (p *Process) CPU() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cpu
+	return p.cpu.Total()
 }
 
 // SetMemory says how many bytes of memory the process holds now. Where that is more than its cgroup allows, the process

@@ -8,6 +8,8 @@ type Host struct {
 	World     *World
 	Processes *Table
 
+	cpu *CPUMeter
+
 	mu       sync.Mutex
 	name     string
 	attached map[any]any
@@ -15,7 +17,7 @@ type Host struct {
 
 // NewHost makes a host without processes.
 func (w *World) NewHost(name string) *Host {
-	h := &Host{World: w, name: name, attached: map[any]any{}}
+	h := &Host{World: w, name: name, attached: map[any]any{}, cpu: NewCPUMeter(w, 0)}
 	h.Processes = &Table{host: h, next: 1, all: map[int]*Process{}}
 	return h
 }

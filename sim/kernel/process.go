@@ -78,7 +78,8 @@ type Process struct {
 	name     string
 	lag      lag
 	memory   int64
-	cpu      time.Duration
+	cpu      *CPUMeter
+	steady   float64 // processors used all the time
 	pidns    *pidNamespace
 	execs    int
 }
@@ -232,6 +233,7 @@ func (p *Process) end(s Status) {
 		}
 	}
 	p.host.Processes.remove(p)
+	p.SetSteady(0)
 	if p.Cgroup != nil {
 		p.Cgroup.Charge(p, 0)
 	}

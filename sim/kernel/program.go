@@ -15,8 +15,37 @@ import (
 // Programs holds the programs of the world by name. Rooms register what they provide; systemd, shells and the container
 // runtime start it by name and import none of them.
 type Programs struct {
-	mu     sync.Mutex
-	byName map[string]Program
+	mu      sync.Mutex
+	byName  map[string]Program
+	weights map[string]Footprint
+}
+
+// Footprint is what a program uses when nobody asks it for anything.
+type Footprint struct {
+	// Cores are processors.
+	Cores float64
+	// Memory is in bytes, of its own pages.
+	Memory int64
+}
+
+// Weigh says what programs use. A program that knows better says so itself, see [Process.SetSteady] and [Process.SetMemory].
+func (ps *Programs) Weigh(all map[string]Footprint) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.weights = all
+}
+
+// weighed lets a program begin with its footprint. The lock is held.
+func (ps *Programs) weighed(name string, main Program) Program {
+	f, ok := ps.weights[name]
+	if !ok {
+		return main
+	}
+	return func(p *Process) int {
+		p.SetMemory(f.Memory)
+		p.SetSteady(f.Cores)
+		return main(p)
+	}
 }
 
 // Register adds a program; a name can be taken once.
@@ -34,7 +63,10 @@ func (ps *Programs) Find(name string) (Program, bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	m, ok := ps.byName[name]
-	return m, ok
+	if !ok {
+		return nil, false
+	}
+	return ps.weighed(name, m), true
 }
 
 // Names lists what is registered, sorted.

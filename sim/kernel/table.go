@@ -22,9 +22,12 @@ type Table struct {
 	all  map[int]*Process
 }
 
+// startCPU is what the start of a process in a container costs.
+const startCPU = time.Millisecond
+
 // Start runs a program as a new process and returns at once.
 func (t *Table) Start(s Spec, main Program) *Process {
-	p := &Process{Spec: s, host: t.host, done: make(chan struct{}), handlers: map[Signal]func(){}, values: map[any]any{}, dir: s.Dir}
+	p := &Process{Spec: s, host: t.host, done: make(chan struct{}), handlers: map[Signal]func(){}, values: map[any]any{}, dir: s.Dir, cpu: NewCPUMeter(t.host.World, 0)}
 	if p.dir == "" {
 		p.dir = "/"
 	}
@@ -67,6 +70,9 @@ func (t *Table) Start(s Spec, main Program) *Process {
 	p.labelName = p.name + "[" + strconv.Itoa(p.pid) + "]@" + t.host.Name()
 	p.label = newLabel(p, p.labelName)
 	t.host.World.processes.add(p)
+	if p.Cgroup != nil && !p.resumed {
+		p.SpendCPU(startCPU)
+	}
 	go p.labelled(func() { p.end(Status{Code: main(p)}) })
 	return p
 }

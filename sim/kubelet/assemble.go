@@ -110,6 +110,7 @@ type node struct {
 	lease                        lease.Controller
 	eviction                     evictionManager
 	analyzer                     serverstats.ResourceAnalyzer
+	resourceStats                *stats.Provider
 	classes                      *runtimeclass.Manager
 	alloc                        allocation.Manager
 	sources                      *config.PodConfig
@@ -298,6 +299,7 @@ func (n *node) assemble(cri internalapi.RuntimeService, imageService internalapi
 	hostStats := stats.NewHostStatsProvider(noHostFiles{files}, func(types.UID) string { return "" }, kc.PodLogsDir)
 	cadvisorStats := stats.NewCadvisorStatsProvider(n.hw, n.analyzer, n.pods, kr, n.statuses, hostStats, n.cm)
 	set("StatsProvider", stats.NewCRIStatsProvider(n.hw, n.analyzer, n.pods, cri, imageService, hostStats, true, cadvisorStats))
+	n.resourceStats = stats.NewCRIStatsProvider(n.hw, n.analyzer, n.pods, cri, imageService, hostStats, false, cadvisorStats)
 
 	plegEvents := make(chan *pleg.PodLifecycleEvent, 1000)
 	generator := pleg.NewGenericPLEG(logger, kr, plegEvents, &pleg.RelistDuration{RelistPeriod: genericPlegRelistPeriod, RelistThreshold: genericPlegRelistThreshold}, podCache, n.clock)

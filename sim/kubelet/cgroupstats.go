@@ -74,13 +74,15 @@ func (h hardware) cgroup(name string) (cgroupUsage, error) {
 	var u cgroupUsage
 	for _, p := range h.p.Host().Processes.List() {
 		if belongs(p) {
-			u.cpu += uint64(p.CPU())
+			if name != rootCgroup {
+				u.cpu += uint64(p.CPU())
+			}
 			u.memory += uint64(p.Memory())
 			u.processes++
 		}
 	}
 	if name == rootCgroup {
-		u.cpu += uint64(time.Since(h.bootTime()).Seconds() * kernelNanocores)
+		u.cpu = uint64(h.p.Host().CPU()) + uint64(time.Since(h.bootTime()).Seconds()*kernelNanocores)
 		if available := h.meminfo("MemAvailable:"); available > 0 {
 			u.memory = h.memory() - available
 		}

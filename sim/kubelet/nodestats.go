@@ -28,13 +28,14 @@ type nodeStats struct {
 	p    *kernel.Process
 	logs string // directory of the Pods' logs
 	pods string // directory of the Pods
+	n    *node
 }
 
 var _ serverstats.Provider = nodeStats{}
 
 // newAnalyzer is upstream's NewResourceAnalyzer for a kubelet on a machine.
 func (n *node) newAnalyzer(ctx context.Context) serverstats.ResourceAnalyzer {
-	s := nodeStats{Kubelet: n.kl, p: n.p, logs: n.s.PodLogsDir, pods: path.Join(n.root.machine, "pods")}
+	s := nodeStats{Kubelet: n.kl, p: n.p, logs: n.s.PodLogsDir, pods: path.Join(n.root.machine, "pods"), n: n}
 	a := serverstats.NewResourceAnalyzer(ctx, s, n.s.VolumeStatsAggPeriod.Duration, n.recorder)
 	setField(getField(a, "SummaryProvider"), "systemBootTime", metav1.NewTime(n.hw.bootTime()))
 	return a
@@ -70,6 +71,12 @@ func (s nodeStats) ListPodStats(ctx context.Context) ([]statsapi.PodStats, error
 // ListPodStatsAndUpdateCPUNanoCoreUsage implements serverstats.Provider.
 func (s nodeStats) ListPodStatsAndUpdateCPUNanoCoreUsage(ctx context.Context) ([]statsapi.PodStats, error) {
 	return s.withFiles(s.Kubelet.ListPodStatsAndUpdateCPUNanoCoreUsage(ctx))
+}
+
+// ListPodCPUAndMemoryStats implements serverstats.Provider, for /metrics/resource. Upstream's answer from the CRI alone, an
+// alpha feature that the other statistics are taken by, knows no containers here.
+func (s nodeStats) ListPodCPUAndMemoryStats(ctx context.Context) ([]statsapi.PodStats, error) {
+	return s.n.resourceStats.ListPodCPUAndMemoryStats(ctx)
 }
 
 // RlimitStats implements serverstats.Provider.

@@ -90,7 +90,7 @@ func (m *Machine) fillProc(t *filesystem.Tree, f kernel.Files) error {
 
 func (m *Machine) procMeminfo() string {
 	total := m.Options().Memory >> 10
-	var used int64 = 180 << 10 // the kernel, systemd and what else a fresh Ubuntu runs
+	var used int64 = 120 << 10 // the kernel, systemd and what else a fresh Ubuntu runs
 	for _, p := range m.host.Processes.List() {
 		used += p.Memory() >> 10
 	}

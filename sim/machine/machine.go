@@ -122,6 +122,7 @@ func New(w *kernel.World, name string, o Options) *Machine {
 	w.Hold(prefix+"/systemd", m.systemd)
 	w.Hold(prefix+"/sysctl", m.sysctl)
 	w.Hold(prefix+"/modules", m.modules)
+	w.Hold(prefix+"/cputime", cpuTime{m.host})
 	return m
 }
 

@@ -30,6 +30,7 @@ func (m *Machine) Boot() {
 	}
 	m.modules.clear()
 	m.sysctl.boot()
+	m.host.SetCPU(0)
 	m.modules.boot()
 	m.swapOnBoot()
 	for _, f := range hooks {

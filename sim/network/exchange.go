@@ -196,7 +196,7 @@ func (x *exchange) run(server *Server, req *http.Request) {
 		x.fail(x.aborted(), false)
 		x.end(req)
 	}()
-	server.Handler.ServeHTTP(x, req)
+	server.serveCounted(x, req)
 	normal = true
 }
 

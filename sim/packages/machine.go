@@ -50,7 +50,8 @@ func (s Set) archives() (l []archive) {
 var selfMade = []string{"init-system-helpers", "ufw"}
 
 // Files are what the packages of a set leave on a machine of Ubuntu when dpkg has installed them: their files, dpkg's database
-// with Ubuntu's own packages too, the configuration and lists of apt, and below /opt/packages an archive that no repository has.
+// with Ubuntu's own packages too, the configuration and lists of apt, below /opt/packages an archive that no
+// repository has, and below /opt/manifests those of add-ons.
 func (s Set) Files() []deb.Entry {
 	w := &writer{}
 	db := &deb.Database{}
@@ -85,6 +86,7 @@ func (s Set) Files() []deb.Entry {
 		w.file("/var/lib/systemd/deb-systemd-helper-enabled/kubelet.service.dsh-also", "")
 		a, name := criDockerd(criDockerdVersions[len(criDockerdVersions)-1])
 		w.file("/opt/packages/"+name, string(a.Write(published)))
+		w.file(manifestDir+"/metrics-server.yaml", string(metricsServer))
 	}
 	w.l = append(w.l, deb.Entry{Path: "/etc/systemd/system/multi-user.target.wants/ufw.service", Mode: fs.ModeSymlink | 0o777, Target: unitDir + "/ufw.service"})
 	w.apt(s)

@@ -130,6 +130,9 @@ func find(host, name string) (download, bool) {
 			return docker.file(rest)
 		}
 	case githubHost:
+		if b, ok := manifest(name); ok {
+			return whole(b), true
+		}
 		for _, v := range criDockerdVersions {
 			a, file := criDockerd(v)
 			if name == "/Mirantis/cri-dockerd/releases/download/v"+v+"/"+file {

@@ -18,14 +18,14 @@ type cgroup struct {
 	used  map[*kernel.Process]int64
 	oom   bool
 
+	cpu    *kernel.CPUMeter
 	cores  float64       // what may be used of processors, 0 is all
-	cpu    time.Duration // used so far
 	budget time.Duration // that may be used at once, below a quota
 	at     time.Time     // of the last addition to the budget
 }
 
-func newCgroup(r *runtimeapi.LinuxContainerResources, cpu time.Duration) *cgroup {
-	g := &cgroup{used: map[*kernel.Process]int64{}, cpu: cpu, at: time.Now()}
+func newCgroup(w *kernel.World, r *runtimeapi.LinuxContainerResources, cpu time.Duration) *cgroup {
+	g := &cgroup{used: map[*kernel.Process]int64{}, cpu: kernel.NewCPUMeter(w, cpu), at: time.Now()}
 	g.set(r)
 	return g
 }
@@ -42,7 +42,7 @@ func (g *cgroup) set(r *runtimeapi.LinuxContainerResources) {
 }
 
 // Spend implements [kernel.Cgroup]: what is beyond the quota is not granted.
-func (g *cgroup) Spend(_ *kernel.Process, d time.Duration) {
+func (g *cgroup) Spend(_ *kernel.Process, d time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.cores > 0 {
@@ -53,15 +53,15 @@ func (g *cgroup) Spend(_ *kernel.Process, d time.Duration) {
 		d = min(d, g.budget)
 		g.budget -= d
 	}
-	g.cpu += d
+	g.cpu.Spend(d)
+	return d
 }
 
+// Steady implements [kernel.Cgroup].
+func (g *cgroup) Steady(_ *kernel.Process, cores float64) { g.cpu.Steady(cores) }
+
 // spent is the processor time used so far.
-func (g *cgroup) spent() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.cpu
-}
+func (g *cgroup) spent() time.Duration { return g.cpu.Total() }
 
 // Charge implements [kernel.Cgroup].
 func (g *cgroup) Charge(p *kernel.Process, bytes int64) {

@@ -125,7 +125,7 @@ func (c *Containerd) newRoot(k *container, b *sandbox, def *registry.Image) (*ro
 	}
 	r := &rootfs{layer: t.tree.Clone("overlay", c.diskQuota())}
 	k.ReadOnly = k.Config.GetLinux().GetSecurityContext().GetReadonlyRootfs()
-	k.cgroup = newCgroup(k.Resources.GetLinux(), 0)
+	k.cgroup = newCgroup(c.w, k.Resources.GetLinux(), 0)
 	if r.view, err = filesystem.NewView([]filesystem.Mount{{Target: "/", Tree: r.layer, ReadOnly: k.ReadOnly, Source: "overlay", Type: "overlay"}}); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (c *Containerd) diskQuota() *filesystem.Quota {
 
 // thawRoot gives a thawed container its layer back.
 func (c *Containerd) thawRoot(k *container, parts kernel.Parts) error {
-	k.cgroup = newCgroup(k.Resources.GetLinux(), k.CPU)
+	k.cgroup = newCgroup(c.w, k.Resources.GetLinux(), k.CPU)
 	def := c.options.Registries.ByID(k.ImageID)
 	if def == nil {
 		return fmt.Errorf("image %s is not known", k.ImageID)

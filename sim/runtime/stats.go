@@ -11,8 +11,8 @@ import (
 
 // Programs say what processor time and memory they use; beside that a running container costs a little.
 const (
-	idleCores   = 0.001
-	baseMemory  = 3 << 20 // of a process that has not said what it holds
+	startCPU    = 23 * time.Millisecond // runc and the dynamic linker
+	baseMemory  = 600 << 10             // of a process that has not said what it holds
 	defaultRoot = "/var/lib/containerd"
 	// snapshotterDir is where images and containers lie, below containerd's root.
 	snapshotterDir = "io.containerd.snapshotter.v1.overlayfs"
@@ -47,7 +47,7 @@ func (c *Containerd) statsOf(k *container) *runtimeapi.ContainerStats {
 	if memory == 0 {
 		memory = baseMemory
 	}
-	used := uint64(float64(now.UnixNano()-k.StartedAt)*idleCores) + uint64(k.cgroup.spent())
+	used := uint64(startCPU + k.cgroup.spent())
 	s.Cpu = &runtimeapi.CpuUsage{Timestamp: now.UnixNano(), UsageCoreNanoSeconds: uint64Value(used), UsageNanoCores: uint64Value(k.sample(now, used))}
 	m := uint64(memory)
 	s.Memory = &runtimeapi.MemoryUsage{Timestamp: now.UnixNano(), WorkingSetBytes: uint64Value(m), UsageBytes: uint64Value(m), RssBytes: uint64Value(m), PageFaults: uint64Value(0), MajorPageFaults: uint64Value(0)}
@@ -72,7 +72,7 @@ func (k *container) sample(now time.Time, used uint64) uint64 {
 	s := &k.cpuSample
 	switch age := now.Sub(s.at); {
 	case s.at.IsZero():
-		*s = cpuSample{now, used, uint64(idleCores * 1e9)}
+		*s = cpuSample{now, used, 0}
 	case age >= samplePeriod:
 		*s = cpuSample{now, used, uint64(float64(used-s.used) / age.Seconds())}
 	}

@@ -127,12 +127,17 @@ func whoamiServer(p *kernel.Process) int {
 // requestCost is the processor time of one request to hpa-example: a million square roots in PHP.
 const requestCost = 100 * time.Millisecond
 
+// computed is how long the program computes at once.
+const computed = 10 * time.Millisecond
+
 // hpaExample is registry.k8s.io/hpa-example: each request computes.
 func hpaExample(p *kernel.Process) int {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.SpendCPU(requestCost)
-		if p.Sleep(requestCost) != nil {
-			return
+		for left := requestCost; left > 0; {
+			if p.Sleep(computed) != nil {
+				return
+			}
+			left -= p.SpendCPU(min(left, computed))
 		}
 		io.WriteString(w, "OK!")
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)

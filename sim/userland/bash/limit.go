@@ -18,6 +18,7 @@ const (
 	maxHistory   = 1000    // HISTSIZE of Ubuntu's .bashrc
 	stepCost     = 20 * time.Microsecond
 	stepQuantum  = time.Millisecond
+	throttled    = 10 * time.Millisecond // how long a quota of processor time that is used up is waited for at once
 )
 
 // outOfMemory is what bash says when an allocation fails; it then exits.
@@ -40,8 +41,12 @@ func (sh *Shell) step() bool {
 }
 
 func (sh *Shell) pay() {
-	sh.p.SpendCPU(sh.cost)
 	sh.p.Sleep(sh.p.ConsumeLag(sh.cost))
+	for left := sh.cost - sh.p.SpendCPU(sh.cost); left > 0; left -= sh.p.SpendCPU(left) {
+		if sh.p.Sleep(throttled) != nil {
+			break
+		}
+	}
 	sh.cost = 0
 }
 
