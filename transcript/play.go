@@ -220,6 +220,11 @@ func (p *performance) prepare() error {
 		return fmt.Errorf("the administrator's kubeconfig: %s %v", config, err)
 	}
 	shell := recorder
+	if script := p.recording.clusterScript(); script != "" {
+		if out, exit, err := p.run(recorder, controlPlane, "export KUBECONFIG=/etc/kubernetes/admin.conf\n"+script); err != nil || exit != 0 {
+			return fmt.Errorf("preparing the cluster: %s %v", out, err)
+		}
+	}
 	if p.machine != controlPlane {
 		shell += " on " + p.machine
 	}

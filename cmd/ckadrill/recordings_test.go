@@ -46,7 +46,6 @@ var differing = map[string]string{
 	"troubleshooting/etcd-wrong-data-dir":      "the recorded container was not created yet; what a request that times out says; restarts and Pods of earlier recordings",
 	"troubleshooting/kubelet-stopped-short":    "where CoreDNS runs, and events of earlier recordings",
 	"troubleshooting/kubelet-wrong-node-name":  "the eviction manager, and the order of the kubelet's first errors",
-	"workloads/hpa-scaling":                    "the metrics API",
 	"workloads/pod-evicted-and-ephemeral":      "the eviction manager",
 }
 

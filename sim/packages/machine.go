@@ -86,6 +86,8 @@ func (s Set) Files() []deb.Entry {
 		w.file("/var/lib/systemd/deb-systemd-helper-enabled/kubelet.service.dsh-also", "")
 		a, name := criDockerd(criDockerdVersions[len(criDockerdVersions)-1])
 		w.file("/opt/packages/"+name, string(a.Write(published)))
+	}
+	if s.Kubelet != "" {
 		w.file(manifestDir+"/metrics-server.yaml", string(metricsServer))
 	}
 	w.l = append(w.l, deb.Entry{Path: "/etc/systemd/system/multi-user.target.wants/ufw.service", Mode: fs.ModeSymlink | 0o777, Target: unitDir + "/ufw.service"})
