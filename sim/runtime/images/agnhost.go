@@ -9,17 +9,24 @@ import (
 	"strings"
 	"time"
 
+	"ckadrill/sim/addons/webhooks"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
 )
 
-// agnhost is Kubernetes' test image: pause, netexec, serve-hostname and connect.
+// agnhost is Kubernetes' test image: pause, netexec, serve-hostname, connect and the webhooks.
 func agnhost(p *kernel.Process) int {
 	args := p.Argv[1:]
 	if len(args) == 0 {
 		return pause(p)
 	}
 	name, args := args[0], args[1:]
+	switch name {
+	case "webhook":
+		return webhooks.Admission(p, args)
+	case "crd-conversion-webhook":
+		return webhooks.Conversion(p, args)
+	}
 	flags := map[string]string{}
 	var rest []string
 	for len(args) > 0 {
