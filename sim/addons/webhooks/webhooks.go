@@ -118,6 +118,9 @@ func serve(p *kernel.Process, upstream *cobra.Command, args []string, handlers m
 		p.Errorf("panic: %v\n\ngoroutine 1 [running]:\n", err)
 		return 2
 	}
+	for _, sig := range []kernel.Signal{kernel.SIGTERM, kernel.SIGINT} {
+		p.Notify(sig, func() { p.Exit(2) }) // Go's runtime ends a first process so, which no signal kills
+	}
 	err = network.Serve(l, &tls.Config{Certificates: []tls.Certificate{pair}}, mux)
 	if p.Alive() {
 		p.Errorf("panic: %v\n\ngoroutine 1 [running]:\n", err)
