@@ -21,7 +21,7 @@ import (
 )
 
 // faultTable is the table as it stands in the source.
-func faultTable(t *testing.T) []*faults.Fault {
+func faultTable(t testing.TB) []*faults.Fault {
 	t.Helper()
 	l, err := faults.Load(os.DirFS("../../faults/table"))
 	if err != nil {
@@ -55,7 +55,7 @@ var staged = sync.OnceValues(func() (kernel.Parts, error) {
 })
 
 // stagedWorld thaws a copy of the healthy cluster with workloads.
-func stagedWorld(t *testing.T) *front.Worker {
+func stagedWorld(t testing.TB) *front.Worker {
 	t.Helper()
 	parts, err := staged()
 	if err != nil {
@@ -100,6 +100,8 @@ func playMoves(t *testing.T, w *front.Worker, moves ...faults.Move) {
 var someFaults = []string{"apiserver-unknown-flag", "etcd-data-dir", "scheduler-kubeconfig-missing", "controller-manager-unknown-flag", "admin-server-port",
 	"kubelet-stopped", "kubelet-swap", "containerd-cri-disabled", "cni-plugin-missing", "service-selector", "coredns-selector", "node-tainted",
 	"workload-config-map", "workload-image", "rbac-verb"}
+
+func someFault(name string) bool { return slices.Contains(someFaults, name) }
 
 // Every fault shows what the table says, at the time that it says, and is undone by its fix.
 func TestFaults(t *testing.T) {
