@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ckadrill/scenarios"
 	"ckadrill/sim/front"
 	"ckadrill/sim/kernel"
@@ -29,6 +31,30 @@ func TestEmbeddedExamsNameDrills(t *testing.T) {
 		if _, err := e.Drills(known); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The full exam weighs the domains as the CKA's curriculum does.
+func TestFullExamIsWeightedAsTheCurriculum(t *testing.T) {
+	e, err := scenarios.FindExam("second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := scenarios.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drills, err := e.Drills(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for i, d := range drills {
+		got[d.Metadata.Domain] += e.Tasks[i].Weight
+	}
+	want := map[string]int{"troubleshooting": 30, "cluster-architecture": 25, "services-networking": 20, "workloads-scheduling": 15, "storage": 10}
+	if d := cmp.Diff(want, got); d != "" || len(drills) < 16 {
+		t.Errorf("%d tasks, weights (-want +got):\n%s", len(drills), d)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/chzyer/readline"
@@ -32,11 +33,23 @@ runs on when you leave. Inside, "exam help" tells how to go from task to task an
 When the exam is handed in or its time is up, a report is printed and kept in the session's directory, as text and as JSON.
 
 With -c, or with commands from a pipe, it runs a script in the current task instead; "exam next" in a script is for the
-next call.`,
+next call.
+
+Exams that come with the program:
+` + embeddedExams(),
 		Example: `  ckadrill exam
+  ckadrill exam second                               the one as long as the CKA
   ckadrill exam --session ~/exam1                    go on with it
   ckadrill exam first --session /tmp/e -c 'exam status'`,
 		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			l, _ := scenarios.EmbeddedExams()
+			var names []string
+			for _, e := range l {
+				names = append(names, e.Name)
+			}
+			return names, cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			in := input{batch: c.Flags().Changed("command"), script: script}
 			if !in.batch && !readline.IsTerminal(int(os.Stdin.Fd())) {
@@ -69,6 +82,19 @@ next call.`,
 	c.Flags().IntVar(&minutes, "minutes", 0, "how long the exam takes, if not as long as it says itself")
 	c.Flags().StringVarP(&script, "command", "c", "", "run this script in the current task and exit with its status")
 	return c
+}
+
+// embeddedExams is a line for each exam that comes with the program.
+func embeddedExams() string {
+	var b strings.Builder
+	l, err := scenarios.EmbeddedExams()
+	if err != nil {
+		return err.Error()
+	}
+	for _, e := range l {
+		fmt.Fprintf(&b, "  %-10s %s (%d tasks, %d minutes)\n", e.Name, e.Title, len(e.Tasks), e.Minutes)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // openExam goes on with the exam in a directory, or begins one there.
