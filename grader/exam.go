@@ -260,7 +260,7 @@ func (e *Exam) status() string {
 		if e.state.Flags[i] {
 			flag = "  flagged"
 		}
-		fmt.Fprintf(&b, "%s %d  %3d %%  %s%s%s\n", mark, i+1, e.share(i), s.Metadata.Title, begun, flag)
+		fmt.Fprintf(&b, "%s %2d  %3d %%  %s%s%s\n", mark, i+1, e.share(i), s.Metadata.Title, begun, flag)
 	}
 	return b.String()
 }

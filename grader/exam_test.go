@@ -110,7 +110,7 @@ func TestExamGoesFromTaskToTask(t *testing.T) {
 		t.Error(p)
 	}
 	out, _ := do(t, e, "status")
-	if !strings.Contains(out, "> 8") || !strings.Contains(out, "2   10 %  "+e.Drills[1].Metadata.Title+"  not begun  flagged") {
+	if !strings.Contains(out, ">  8") || !strings.Contains(out, "2   10 %  "+e.Drills[1].Metadata.Title+"  not begun  flagged") {
 		t.Error(out)
 	}
 	// The process may be killed at any moment: everything is in the directory.
