@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/machine"
@@ -41,6 +42,46 @@ func newShells(c *Cluster) *Shells {
 	c.w.Hold("shells", s)
 	return s
 }
+
+// machineOf is where a run logs in.
+func (s *Shells) machineOf(r *wire.Run) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch o := s.m[r.Shell]; {
+	case o != nil:
+		return o.machine
+	case r.Machine != "":
+		return r.Machine
+	}
+	return s.c.ControlPlane()
+}
+
+// await waits until a machine that comes back can be logged in to. Somebody switches on again the one whose shell a
+// session lives in: it could not go on otherwise.
+func (s *Shells) await(r *wire.Run) <-chan struct{} {
+	m, err := s.c.Machine(s.machineOf(r))
+	if err != nil {
+		return nil
+	}
+	ready := make(chan struct{})
+	switch {
+	case m.ComingBack():
+		go func() {
+			for m.ComingBack() {
+				time.Sleep(loginRetry)
+			}
+			close(ready)
+		}()
+	case !m.PoweredOn() && r.Machine == "":
+		go func() { m.Boot(); close(ready) }()
+	default:
+		return nil
+	}
+	return ready
+}
+
+// loginRetry is how often a machine that is down is tried.
+const loginRetry = time.Second
 
 // open starts a process for the shell that a run names, or makes that shell. If other shells are open inside of it, the run
 // is the innermost's.
@@ -120,6 +161,9 @@ func (s *Shells) closed(o *openShell, nest *bash.Nest) {
 	defer s.mu.Unlock()
 	if o.live == nest {
 		o.frames, o.jobs, o.live = nest.Frames(), nest.Jobs(), nil
+		if m, err := s.c.Machine(o.machine); err == nil && !m.PoweredOn() {
+			o.frames, o.jobs = nil, nil // the next one is a new login
+		}
 	}
 }
 

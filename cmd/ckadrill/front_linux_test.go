@@ -158,7 +158,8 @@ func (s *seat) kill() {
 	s.cmd.Wait()
 }
 
-// TAB completes what kubectl knows, and a command on another machine leaves the terminal to the shell when it has ended.
+// TAB completes what kubectl knows, a command on another machine leaves the terminal to the shell when it has ended, and who
+// reboots the machine is logged in to it again.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	s := takeSeat(t, "shell", "--session", t.TempDir())
@@ -173,6 +174,8 @@ func TestTerminal(t *testing.T) {
 		s.shows("ssh cka-w1 sudo systemctl is-active kubelet; echo $?", "active\n0\n")
 		s.shows("echo typed | ssh cka-w1 cat", "typed\n")
 	}
+	s.shows("x=1; sudo reboot", "Connection to cka-cp1 closed by remote host.\n")
+	s.shows("test $(cut -d. -f1 /proc/uptime) -lt 60; echo $? $x", "0\n")
 }
 
 // A candidate's shells, one inside of the other on two machines, survive kill -9 of the worker and of the program.

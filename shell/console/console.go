@@ -57,7 +57,8 @@ func Interactive(p *front.Play, t *terminal.Terminal) (int, error) {
 	}
 }
 
-// once runs the interactive shell in the current worker. again says that a new worker has taken its place.
+// once runs the interactive shell in the current worker. again says that a new worker has taken its place, or that the
+// machine went down and is to be logged in to anew.
 func once(p *front.Play, t *terminal.Terminal) (exit int, again bool, err error) {
 	w := p.Worker()
 	first := true
@@ -113,7 +114,7 @@ func once(p *front.Play, t *terminal.Terminal) (exit int, again bool, err error)
 		return 0, true, p.Revive()
 	}
 	last := t.Unfinished()
-	return done.Exit, false, p.Step(last.Typed, last.Output, done.Exit, done.Delta, done.Date)
+	return done.Exit, done.Disconnected, p.Step(last.Typed, last.Output, done.Exit, done.Delta, done.Date)
 }
 
 // History are the lines that were typed in a session, oldest first.

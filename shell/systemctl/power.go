@@ -23,6 +23,7 @@ func (t *tool) switchOff(kind string) int {
 	default:
 		t.manager.PowerOff()
 	}
+	t.machine.TakeAlong(t.Process)
 	return 0
 }
 

@@ -95,6 +95,23 @@ func (m *Machine) Schedule(kind string, at time.Time) {
 	m.carryOut(&plan{Kind: kind, Stage: scheduled, At: at})
 }
 
+// ComingBack says that the machine goes down only to be booted again, or is being booted.
+func (m *Machine) ComingBack() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.plan; p != nil && (p.Stage != scheduled || !p.At.After(time.Now())) {
+		return p.Kind == "reboot"
+	}
+	return m.busy || m.on && m.systemd.Booting()
+}
+
+// TakeAlong keeps the program that had the machine switched off: at a terminal its user gets no other prompt.
+func (m *Machine) TakeAlong(p *kernel.Process) {
+	if p.TTY != nil {
+		<-p.Context().Done()
+	}
+}
+
 // CancelShutdown calls off a shutdown that is scheduled and has not begun.
 func (m *Machine) CancelShutdown() {
 	m.mu.Lock()

@@ -169,6 +169,8 @@ type Done struct {
 	Exit  int
 	Date  time.Time
 	Delta kernel.Delta
+	// Disconnected says that the run's machine went down.
+	Disconnected bool
 	// Error is set when it could not be run at all.
 	Error string
 }

@@ -24,8 +24,10 @@ type run struct {
 	ended     bool
 	attention chan struct{}
 	signalled bool
-	stopped   bool          // by ckadrill
-	cleared   chan struct{} // closed when a stopped run has left nothing behind
+	stopped   bool // by ckadrill
+	// disconnected is set when the machine has gone down under it.
+	disconnected bool
+	cleared      chan struct{} // closed when a stopped run has left nothing behind
 }
 
 func newRun(s *server, q *wire.Run) *run {
@@ -55,6 +57,9 @@ func (r *run) interrupt() {
 // stoppedStatus is the exit status of a run that ckadrill has stopped, as that of timeout(1).
 const stoppedStatus = 124
 
+// disconnectedStatus is the exit status of a run whose machine went down, as that of ssh(1).
+const disconnectedStatus = 255
+
 // lastChance is the simulated time that a shell has to end after Ctrl-C, before it is killed with all that it started.
 const lastChance = 2 * time.Second
 
@@ -73,6 +78,14 @@ func (r *run) giveUp(why string) {
 	processes.KillDescendants(r.process)
 }
 
+// disconnect says that the machine has gone down.
+func (r *run) disconnect(machine string) {
+	fmt.Fprintf(r.stderr, "Connection to %s closed by remote host.\n", machine)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.disconnected = true
+}
+
 // wait waits for the run's end: that of its shell, and of what a stopped one had started, whose places in the user's process
 // limit the next run may need.
 func (r *run) wait() {
@@ -85,14 +98,18 @@ func (r *run) wait() {
 	}
 }
 
-func (r *run) exitCode() int {
-	code := r.process.Wait().ExitCode()
+// outcome is the run's exit status, and whether it ended because its machine went down.
+func (r *run) outcome() (exit int, disconnected bool) {
+	exit = r.process.Wait().ExitCode()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped {
-		return stoppedStatus
+	switch {
+	case r.stopped:
+		exit = stoppedStatus
+	case r.disconnected:
+		exit = disconnectedStatus
 	}
-	return code
+	return exit, r.disconnected
 }
 
 // quiet is closed as soon as the run has ended or asks for something.

@@ -127,6 +127,14 @@ func (s *server) freeze() kernel.Delta {
 }
 
 func (s *server) start(q *wire.Run) {
+	if up := s.world.Await(q); up != nil {
+		s.gate.When(up, s.free, func() { s.login(q) })
+		return
+	}
+	s.login(q)
+}
+
+func (s *server) login(q *wire.Run) {
 	r := newRun(s, q)
 	p, err := s.world.Open(q, r.tty(), bytes.NewReader(q.Stdin), r.stdout, r.stderr)
 	if err != nil {
@@ -140,6 +148,9 @@ func (s *server) start(q *wire.Run) {
 	q.Limit.Watch(p, func(why string) { r.giveUp("the script was stopped: " + why) })
 	go func() {
 		r.wait()
+		if name, ok := s.world.Disconnected(p); ok {
+			r.disconnect(name)
+		}
 		s.w.AwaitCalm()
 		r.finish()
 	}()
@@ -155,7 +166,8 @@ func (s *server) await(r *run) {
 			s.mu.Lock()
 			delete(s.runs, r.id)
 			s.mu.Unlock()
-			s.box.send(wire.Event{Done: &wire.Done{ID: r.id, Exit: r.exitCode(), Date: time.Now(), Delta: s.freeze()}})
+			exit, lost := r.outcome()
+			s.box.send(wire.Event{Done: &wire.Done{ID: r.id, Exit: exit, Disconnected: lost, Date: time.Now(), Delta: s.freeze()}})
 		case q != nil:
 			s.lastAsk++
 			q.ask.ID, q.ask.Run, q.ask.Date = s.lastAsk, r.id, time.Now()

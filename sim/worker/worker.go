@@ -16,6 +16,10 @@ import (
 type World interface {
 	// Open starts a shell process as the run says. It is called in the bubble.
 	Open(r *wire.Run, tty kernel.Terminal, stdin io.Reader, stdout, stderr io.Writer) (*kernel.Process, error)
+	// Await is closed when the machine of a run can be logged in to; it is nil when that is so already, or will never be.
+	Await(r *wire.Run) <-chan struct{}
+	// Disconnected says that a run has ended because its machine went down, and what that is called.
+	Disconnected(p *kernel.Process) (machine string, ok bool)
 	// Query answers a question of a room above. It runs in a goroutine of its own and may take simulated time.
 	Query(name string, payload []byte) ([]byte, error)
 }

@@ -68,6 +68,6 @@ func power(c *libc.Prog) int {
 	} else {
 		m.PowerOff()
 	}
-	// The caller's session goes down with the machine.
+	m.TakeAlong(c.Process)
 	return 0
 }
