@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/version"
 
+	"ckadrill/sim/etcd"
 	"ckadrill/sim/kernel"
 )
 
@@ -142,7 +143,7 @@ func (t *tool) versionCommand(program string) *cobra.Command {
 
 // programVersion reads the version from the executable's second line, "version 3.6.6".
 func programVersion(p *kernel.Process) string {
-	const ours = "3.6.6"
+	const ours = etcd.Version
 	if p.Files == nil {
 		return ours
 	}

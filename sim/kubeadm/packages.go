@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"ckadrill/sim/etcd"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/packages"
 )
@@ -17,13 +18,7 @@ import (
 //go:embed containerd-config.toml
 var containerdConfig []byte
 
-const (
-	unitDir = "/usr/lib/systemd/system"
-	// containerdVersion is that of the package containerd.io.
-	containerdVersion = "2.4.1"
-	// etcdVersion is that of the tools on a control plane, and of the etcd that kubeadm starts.
-	etcdVersion = "3.6.6"
-)
+const unitDir = "/usr/lib/systemd/system"
 
 // packageSet is the packages of a machine.
 func packageSet(c Cluster, m Machine) packages.Set {
@@ -33,7 +28,7 @@ func packageSet(c Cluster, m Machine) packages.Set {
 	}
 	s := packages.Set{Kubectl: v, Copied: c.Unpackaged}
 	if m.Role != Plain {
-		s.Kubelet, s.Kubeadm, s.CNI, s.CRITools, s.Containerd = v, v, packages.CNI(v), strings.TrimPrefix(c.criTools(v), "v"), containerdVersion
+		s.Kubelet, s.Kubeadm, s.CNI, s.CRITools, s.Containerd = v, v, packages.CNI(v), strings.TrimPrefix(c.criTools(v), "v"), packages.ContainerdVersion
 	}
 	if !c.Unpackaged {
 		s.Sources, s.Held = v, []string{"kubeadm", "kubectl", "kubelet"}
@@ -66,7 +61,7 @@ func packageFiles(c Cluster, m Machine) *Tree {
 	}
 	if m.Role == ControlPlane {
 		for _, p := range []string{"etcdctl", "etcdutl"} {
-			t.Write("/usr/bin/"+p, 0o755, kernel.VersionedExecutable(p, etcdVersion))
+			t.Write("/usr/bin/"+p, 0o755, kernel.VersionedExecutable(p, etcd.Version))
 		}
 	}
 	for _, unit := range []string{"kubelet.service", "containerd.service"} {

@@ -4,8 +4,8 @@ import "ckadrill/sim/userland/deb"
 
 const dockerMaintainer = "Containerd team <help@containerd.io>"
 
-// containerdVersions are the releases of containerd.io in Docker's repository.
-var containerdVersions = []string{"2.4.1"}
+// ContainerdVersion is the release of containerd.io in Docker's repository.
+const ContainerdVersion = "2.4.1"
 
 func containerdOf(version string) string { return version + "-1~ubuntu.24.04~noble" }
 
@@ -58,11 +58,8 @@ func dockerEngine() []archive {
 	return []archive{{engine, 21_034_112}, {cli, 16_384_820}}
 }
 
-func dockerArchives() (l []archive) {
-	for _, v := range containerdVersions {
-		l = append(l, containerd(v))
-	}
-	return append(l, dockerEngine()...)
+func dockerArchives() []archive {
+	return append([]archive{containerd(ContainerdVersion)}, dockerEngine()...)
 }
 
 // criDockerdVersions are the releases of cri-dockerd that github.com offers as packages for Ubuntu.
