@@ -24,7 +24,6 @@ func (i *invocation) replaceCommands() {
 	i.replacePortForward()
 	i.replacePlugin()
 	i.replaceCopy()
-	i.showArguments(i.root)
 	kustomize := i.find("kustomize")
 	if run := kustomize.RunE; run != nil {
 		kustomize.RunE = func(c *cobra.Command, args []string) error { return run(c, i.kustomizeArgs(args)) }

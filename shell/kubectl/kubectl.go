@@ -120,6 +120,7 @@ func (i *invocation) build() {
 	i.mapFlags(i.root)
 	if found, _, _ := i.root.Find(i.p.Argv[1:]); found != nil {
 		i.mapFlags(found)
+		i.showArguments(found)
 	}
 }
 

@@ -6,12 +6,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// showArguments lets the commands that have --record see what was typed: upstream makes the change cause of the host
-// process's arguments, which it reads at the beginning of a command's run.
+// showArguments lets a command that has --record see what was typed: upstream makes the change cause of the host process's
+// arguments, which it reads at the beginning of the command's run.
 func (i *invocation) showArguments(c *cobra.Command) {
-	for _, sub := range c.Commands() {
-		i.showArguments(sub)
-	}
 	run := c.Run
 	if run == nil || c.Flags().Lookup("record") == nil {
 		return
