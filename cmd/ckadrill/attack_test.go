@@ -13,12 +13,16 @@ import (
 	"ckadrill/sim/session"
 )
 
+// budget is the processor time that these tests let a command compute on purpose.
+const budget = 3 * time.Second
+
 // hostile opens a world with faults in a session.
 func hostile(t *testing.T, dir string) *front.Play {
 	t.Helper()
 	f := worldFlags{seed: 1, preset: "reference"}
 	p := &front.Play{Boot: f.boot(), Say: t.Logf, Limit: kernel.Limit{Simulated: 10 * time.Minute, Host: 3 * time.Minute}}
 	p.Boot.Options[optionFaults] = "yes"
+	p.Boot.Budget = budget
 	s, err := session.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +153,7 @@ func TestHeldTime(t *testing.T) {
 		t.Errorf("interrupted: %d %v %s", exit, err, out.String())
 	}
 	text, _ := run(t, p, "fault-spin; echo rc=$?")
-	if !strings.Contains(text, "fault-spin was stopped: it computed for 10s of processor time") || !strings.Contains(text, "rc=137") {
+	if !strings.Contains(text, "fault-spin was stopped: it computed for 3s of processor time") || !strings.Contains(text, "rc=137") {
 		t.Errorf("not interrupted: %s", text)
 	}
 	text, _ = run(t, p, "fault-eat; echo rc=$?")

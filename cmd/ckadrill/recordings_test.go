@@ -55,8 +55,8 @@ var quick = []string{
 	"troubleshooting/apiserver-manifest-yaml-error", "workloads/crashloop", "workloads/daemonset", "workloads/deployment-describe-yaml", "workloads/image-pull-errors", "workloads/rollout-undo",
 }
 
-// thawed is one that every run of the tests plays with a thaw after each command.
-var thawed = []string{"workloads/rollout-undo"}
+// thawed are those that every run of the tests plays with a thaw after each command.
+var thawed = []string{"storage/projected-downward-subpath", "troubleshooting/kubelet-wrong-ca"}
 
 // thawDiffers are the recordings that do not stay as recorded when the world is thawed after each command, and why.
 var thawDiffers = map[string]string{

@@ -38,6 +38,9 @@ type Boot struct {
 	Fresh bool
 	// Processors is how many of the host's processors the worker may use until the world is ready, 0 for all; then it uses one.
 	Processors int
+	// Budget is the processor time that a user's command may use while simulated time stands still, 0 for what a user would
+	// wait for.
+	Budget time.Duration
 	// Options are settings of the rooms above, by name.
 	Options map[string]string
 }

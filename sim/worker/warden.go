@@ -21,6 +21,9 @@ type warden struct {
 	report func(text string)
 	fail   func(error)
 
+	// budget is the processor time that a user's command may use while simulated time stands still.
+	budget time.Duration
+
 	told            bool
 	killedUser, all bool
 	// collected is what was live after the last collection that the warden asked for.
@@ -29,12 +32,10 @@ type warden struct {
 
 const (
 	wardPeriod = 500 * time.Millisecond
-	// commandBudget is the processor time that a user's command may use while simulated time stands still.
+	// commandBudget is the processor time that a user's command may use, if the boot message does not say it.
 	commandBudget = 10 * time.Second
 	// anyBudget is that of any other process: an API server may have a lot to do at one instant.
 	anyBudget = 60 * time.Second
-	// grace is how long a process that was killed may go on computing: it has to notice.
-	grace = 10 * time.Second
 	// stallLimit is how long of the host's time simulated time may stand still before the user is told what holds it, and
 	// hopeless is when the worker gives up.
 	stallLimit = 20 * time.Second
@@ -46,6 +47,9 @@ const (
 	commandMemory = 1 << 30
 )
 
+// grace is how long a process that was killed may go on computing: it has to notice.
+func (w *warden) grace() time.Duration { return w.budget }
+
 // look is called every wardPeriod.
 func (w *warden) look(s kernel.Stall) {
 	w.weigh()
@@ -54,15 +58,15 @@ func (w *warden) look(s kernel.Stall) {
 		return
 	}
 	switch {
-	case s.CPU > anyBudget+grace || w.killedUser && s.CPU > commandBudget+grace && s.Wall > commandBudget+grace && len(kernel.Holders()) == 0:
+	case s.CPU > anyBudget+w.grace() || w.killedUser && s.CPU > w.budget+w.grace() && s.Wall > w.budget+w.grace() && len(kernel.Holders()) == 0:
 		w.fail(fmt.Errorf("a program that computed for %v while simulated time stood still could not be stopped", s.CPU.Round(time.Second)))
 	case s.Wall > hopeless:
 		w.fail(fmt.Errorf("simulated time has stood still for %v", s.Wall.Round(time.Second)))
 	case s.CPU > anyBudget && !w.all:
 		w.all = true
 		w.stop("it computed for "+anyBudget.String()+" of processor time without simulated time passing", func(*kernel.Process) bool { return true })
-	case s.CPU > commandBudget && !w.killedUser:
-		w.killedUser = w.stop("it computed for "+commandBudget.String()+" of processor time without simulated time passing", isCommand)
+	case s.CPU > w.budget && !w.killedUser:
+		w.killedUser = w.stop("it computed for "+w.budget.String()+" of processor time without simulated time passing", isCommand)
 	}
 	if s.Wall > stallLimit && !w.told && !w.killedUser {
 		w.told = true

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -67,7 +68,7 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 	}
 	limitMemory()
 	urgent := kernel.NewUrgent()
-	ward := &warden{urgent: urgent, fail: fail, report: func(text string) { box.send(wire.Event{Stall: &wire.Stall{Text: text}}) }}
+	ward := &warden{budget: cmp.Or(b.Budget, commandBudget), urgent: urgent, fail: fail, report: func(text string) { box.send(wire.Event{Stall: &wire.Stall{Text: text}}) }}
 	dog := kernel.NewWatchdog(wardPeriod, ward.look)
 	s := &server{box: box, gate: kernel.NewGate(dog), urgent: urgent, runs: map[int]*run{}, questions: map[int]*question{}}
 	s.pacer = newPacer(s.gate)
