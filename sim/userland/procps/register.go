@@ -10,7 +10,7 @@ import (
 // Commands are the programs of this package by name.
 var Commands = map[string]func(c *libc.Prog) int{
 	"ps": ps, "kill": kill, "pgrep": pgrep, "pkill": pgrep, "pidof": pidof, "killall": killall, "top": top, "htop": htop, "free": free, "uptime": uptime, "w": w, "who": who, "watch": watch,
-	"sysctl": sysctl, "systemd-sysctl": systemdSysctl, "dmesg": dmesg, "vmstat": notSimulated, "lsof": notSimulated, "strace": notSimulated, "fuser": notSimulated, "iostat": notSimulated,
+	"sysctl": sysctl, "systemd-sysctl": systemdSysctl, "dmesg": dmesg, "vmstat": notSimulated, "strace": notSimulated, "fuser": notSimulated, "iostat": notSimulated,
 }
 
 // Register adds the programs, and busybox's variants under "busybox-" and their names.
