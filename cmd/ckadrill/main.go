@@ -49,9 +49,10 @@ a simulated kernel. It breaks the way a real cluster breaks, and is repaired wit
 Nothing leaves this process: no containers, no network, no file of yours is touched.`,
 		Example: `  ckadrill drill                    choose a drill
   ckadrill shell                    a free cluster to play with
-  ckadrill shell -c 'kubectl get nodes'`,
+  ckadrill shell -c 'kubectl get nodes'
+  ckadrill serve                    its API for your own kubectl`,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
 	}
-	c.AddCommand(shellCommand(), resumeCommand(), drillCommand(), listCommand(), lintCommand(), verifyCommand(), examCommand(), transcriptCommand(), presetCommand())
+	c.AddCommand(shellCommand(), resumeCommand(), serveCommand(), drillCommand(), listCommand(), lintCommand(), verifyCommand(), examCommand(), transcriptCommand(), presetCommand())
 	return c
 }

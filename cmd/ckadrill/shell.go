@@ -34,7 +34,7 @@ type worldFlags struct {
 
 func (f *worldFlags) add(c *cobra.Command) {
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "what all randomness of the world comes from")
-	c.Flags().StringVar(&f.preset, "cluster", "reference", "cluster preset: "+strings.Join(presets.Names(), ", "))
+	c.Flags().StringVar(&f.preset, "cluster", "reference", presetUsage())
 	c.Flags().StringVar(&f.session, "session", "", "directory that keeps the session; one that is there goes on")
 	c.Flags().Float64Var(&f.speed, "speed", 0, "simulated seconds for one of yours; 0 lets waiting take no time")
 	c.Flags().DurationVar(&f.limit.Simulated, "timeout", 24*time.Hour, "simulated time after which a script is stopped; 0 is none")
@@ -42,6 +42,8 @@ func (f *worldFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.fresh, "fresh", false, "build the cluster by kubeadm's phases instead of starting from the embedded one")
 	c.Flags().MarkHidden("fresh")
 }
+
+func presetUsage() string { return "cluster preset: " + strings.Join(presets.Names(), ", ") }
 
 func (f *worldFlags) boot() wire.Boot {
 	return wire.Boot{

@@ -33,6 +33,7 @@ type Worker struct {
 	nextID  int
 	waiting map[int]chan wire.Event
 	runs    map[int]Handler
+	streams map[int]*Stream
 	err     error
 	dead    chan struct{}
 	ready   chan wire.Ready
@@ -40,6 +41,7 @@ type Worker struct {
 	OnOutside func(a *wire.Ask) wire.Answer
 	// OnStall is told when simulated time stands still.
 	OnStall func(text string)
+	onDoor  func(wire.DoorState)
 }
 
 // Handler receives what a run prints and asks for. Ask is called in a goroutine of its own.
@@ -59,7 +61,7 @@ func Start(b wire.Boot) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{process: e.Process, in: e.In, out: e.Out, said: make(chan struct{}), waiting: map[int]chan wire.Event{}, runs: map[int]Handler{},
+	w := &Worker{process: e.Process, in: e.In, out: e.Out, said: make(chan struct{}), waiting: map[int]chan wire.Event{}, runs: map[int]Handler{}, streams: map[int]*Stream{},
 		dead: make(chan struct{}), ready: make(chan wire.Ready, 1)}
 	go func() {
 		defer close(w.said)
@@ -113,8 +115,13 @@ func (w *Worker) receive() {
 	}
 	w.mu.Lock()
 	w.err = &Dead{why}
+	streams := w.streams
+	w.streams = map[int]*Stream{}
 	w.mu.Unlock()
 	close(w.dead)
+	for _, s := range streams {
+		s.handle(&wire.Stream{Close: true, Error: w.err.Error()})
+	}
 }
 
 func (w *Worker) dispatch(e *wire.Event) {
@@ -161,6 +168,18 @@ func (w *Worker) dispatch(e *wire.Event) {
 		deliver(e.Done.ID)
 	case e.Reply != nil:
 		deliver(e.Reply.ID)
+	case e.Door != nil:
+		w.mu.Lock()
+		f := w.onDoor
+		w.mu.Unlock()
+		f(*e.Door)
+	case e.Stream != nil:
+		w.mu.Lock()
+		s := w.streams[e.Stream.ID]
+		w.mu.Unlock()
+		if s != nil {
+			s.handle(e.Stream)
+		}
 	case e.Stall != nil:
 		if w.OnStall != nil {
 			w.OnStall(e.Stall.Text)
@@ -249,9 +268,15 @@ func (w *Worker) Run(r wire.Run, h Handler) (*wire.Done, error) {
 }
 
 // Skip lets simulated time pass at once.
-func (w *Worker) Skip(d time.Duration) (*wire.Done, error) {
+func (w *Worker) Skip(d time.Duration) (*wire.Done, error) { return w.skip(wire.Skip{By: d}) }
+
+// Freeze reports the state of a world that goes on.
+func (w *Worker) Freeze() (*wire.Done, error) { return w.skip(wire.Skip{Calm: true}) }
+
+func (w *Worker) skip(q wire.Skip) (*wire.Done, error) {
 	id, c := w.expect()
-	if err := w.send(&wire.Request{Skip: &wire.Skip{ID: id, By: d}}); err != nil {
+	q.ID = id
+	if err := w.send(&wire.Request{Skip: &q}); err != nil {
 		return nil, err
 	}
 	e, err := w.await(c)
@@ -307,6 +332,13 @@ func (w *Worker) Close() {
 func (w *Worker) Kill() {
 	w.process.Kill()
 	<-w.dead
+}
+
+// Err is why the worker has ended, nil if it has not.
+func (w *Worker) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 // Dead is closed when the worker has ended.

@@ -24,10 +24,18 @@ type pending struct {
 // NewGate makes a gate, which tells the watchdog, if any, when it waits. It is called outside of the bubble.
 func NewGate(dog *Watchdog) *Gate { return &Gate{in: make(chan any, 64), dog: dog} }
 
-type tick time.Duration
+type tick struct {
+	d    time.Duration
+	over chan struct{}
+}
 
-// Tick lets d of simulated time pass, when everything before it has been handled. It is called from outside.
-func (g *Gate) Tick(d time.Duration) { g.in <- tick(d) }
+// Tick lets d of simulated time pass, when everything before it has been handled, and returns when it has passed: were ticks to
+// queue where the world is slow, whatever else comes in would have to wait for all of them. It is called from outside.
+func (g *Gate) Tick(d time.Duration) {
+	t := tick{d, make(chan struct{})}
+	g.in <- t
+	<-t.over
+}
 
 // Do has f called in the bubble, by the gate's goroutine. It is called from outside.
 func (g *Gate) Do(f func()) { g.in <- f }
@@ -108,7 +116,8 @@ func (g *Gate) busy(b bool) {
 func (g *Gate) handle(m any) {
 	switch m := m.(type) {
 	case tick:
-		time.Sleep(time.Duration(m))
+		time.Sleep(m.d)
+		close(m.over)
 	case func():
 		m()
 	}

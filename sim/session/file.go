@@ -243,6 +243,9 @@ func (s *Session) Append(r Record) error {
 // head is the record that the current state belongs to.
 func (s *Session) head() int { return len(s.records) - 1 }
 
+// Dir is the session's directory.
+func (s *Session) Dir() string { return s.dir }
+
 // Records lists what happened, without the states.
 func (s *Session) Records() []Record { return s.records }
 

@@ -20,6 +20,8 @@ type Request struct {
 	Pace      *Pace
 	Skip      *Skip
 	Query     *Query
+	Door      *Door
+	Stream    *Stream
 	Stop      *Stop
 }
 
@@ -96,6 +98,8 @@ type Interrupt struct{ Run int }
 type Skip struct {
 	ID int
 	By time.Duration
+	// Calm waits afterwards for an instant at which no change is under way, but not for long.
+	Calm bool
 }
 
 // Query asks a question that some room of the worker registered under Name.
@@ -103,6 +107,36 @@ type Query struct {
 	ID      int
 	Name    string
 	Payload []byte
+}
+
+// Door lets clients from outside in: from then on the worker takes streams, and tells by [Event.Door] whether they would be
+// accepted, at once and after each change.
+type Door struct{}
+
+// StreamWindow is how many bytes of a stream may be under way in one direction.
+const StreamWindow = 64 << 10
+
+// Stream is about one connection of a client from outside to the API server, in either direction. Each side may send as
+// many bytes as the other has given it credit for, at first [StreamWindow].
+type Stream struct {
+	ID int
+	// Open begins the connection.
+	Open *Open
+	Data []byte
+	// Credit is how many more bytes may come.
+	Credit int
+	// End says that no more data comes, Close that the connection is over, and Error why if it broke.
+	End, Close bool
+	Error      string
+}
+
+// Open is who connects: what is inside of the client's TLS, which the front has taken off.
+type Open struct {
+	// Protocol is what the client's TLS has agreed upon: "h2" or "http/1.1".
+	Protocol string
+	// Admin is set for a client that has shown the session's certificate: it is the cluster's administrator. Any other must
+	// show the API server a token.
+	Admin bool
 }
 
 // Stop ends the worker.
@@ -116,6 +150,8 @@ type Event struct {
 	Done   *Done
 	Reply  *Reply
 	Clock  *Clock
+	Door   *DoorState
+	Stream *Stream
 	Stall  *Stall
 	Fail   *Fail
 }
@@ -187,6 +223,12 @@ type Reply struct {
 
 // Clock tells the date now and then, for a clock in the prompt.
 type Clock struct{ Date time.Time }
+
+// DoorState says whether a connection from outside would be accepted, or why there is no door at all.
+type DoorState struct {
+	Accepts bool
+	Error   string
+}
 
 // Stall is the watchdog's report: simulated time stands still.
 type Stall struct{ Text string }

@@ -20,6 +20,9 @@ const (
 	tickPeriod = 10 * time.Millisecond
 	// maxTick bounds a tick: a laptop that was suspended, or a world that could not keep up, was paused.
 	maxTick = 250 * time.Millisecond
+	// slice is how much simulated time passes at once where it runs faster than the host's: between two slices the world hears
+	// of what has come in.
+	slice = 100 * time.Millisecond
 )
 
 func newPacer(g *kernel.Gate) *pacer {
@@ -52,6 +55,8 @@ func (p *pacer) run() {
 		time.Sleep(tickPeriod)
 		passed := min(kernel.WallSince(last), maxTick)
 		last = kernel.Wall()
-		p.gate.Tick(time.Duration(float64(passed) * pace.Speed))
+		for d := time.Duration(float64(passed) * pace.Speed); d > 0; d -= slice {
+			p.gate.Tick(min(d, slice))
+		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // interrupted while that waits.
 type server struct {
 	urgent    *kernel.Urgent
-	mu        sync.Mutex // guards runs
+	mu        sync.Mutex // guards runs and streams
 	box       *outbox
 	gate      *kernel.Gate
 	pacer     *pacer
@@ -29,6 +29,8 @@ type server struct {
 	// outside counts the questions to the front that no run's terminal asked.
 	outside int
 	asking  chan *question
+	door    Door // nil until the front wants it
+	streams map[int]*stream
 }
 
 // receive lives outside of the bubble and hands every request in through the gate.
@@ -71,6 +73,10 @@ func (s *server) handle(r *wire.Request) {
 		s.skip(r.Skip)
 	case r.Query != nil:
 		s.query(r.Query)
+	case r.Door != nil:
+		s.openDoor()
+	case r.Stream != nil:
+		s.stream(r.Stream)
 	case r.Stop != nil:
 		s.gate.Quit()
 	}
@@ -199,7 +205,13 @@ func (s *server) answer(a *wire.Answer) {
 
 func (s *server) skip(q *wire.Skip) {
 	done := make(chan struct{})
-	go func() { time.Sleep(q.By); close(done) }()
+	go func() {
+		time.Sleep(q.By)
+		if q.Calm {
+			s.w.AwaitCalm()
+		}
+		close(done)
+	}()
 	s.gate.When(done, kernel.Freely, func() {
 		s.box.send(wire.Event{Done: &wire.Done{ID: q.ID, Date: time.Now(), Delta: s.freeze()}})
 	})

@@ -4,8 +4,10 @@ package worker
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"ckadrill/sim/kernel"
@@ -23,6 +25,22 @@ type World interface {
 	Disconnected(p *kernel.Process) (machine string, ok bool)
 	// Query answers a question of a room above. It runs in a goroutine of its own and may take simulated time.
 	Query(name string, payload []byte) ([]byte, error)
+	// Door is the way in for clients from outside. It is called in the bubble.
+	Door() (Door, error)
+}
+
+// Door is the API server of a world for clients from outside.
+type Door interface {
+	// Connect makes a connection over which the client's HTTP goes. It is called in the bubble and may take simulated time.
+	Connect(ctx context.Context, o *wire.Open) (Conn, error)
+	// Accepts says whether a connection would be accepted, or lost on its way, but not refused.
+	Accepts() bool
+}
+
+// Conn is a connection whose two directions end one by one.
+type Conn interface {
+	net.Conn
+	CloseWrite() error
 }
 
 // Prepare completes a boot message outside of the bubble, before the world begins.
@@ -70,7 +88,7 @@ func Main(in io.Reader, out io.Writer, prepare Prepare, assemble Assemble) {
 	urgent := kernel.NewUrgent()
 	ward := &warden{budget: cmp.Or(b.Budget, commandBudget), urgent: urgent, fail: fail, report: func(text string) { box.send(wire.Event{Stall: &wire.Stall{Text: text}}) }}
 	dog := kernel.NewWatchdog(wardPeriod, ward.look)
-	s := &server{box: box, gate: kernel.NewGate(dog), urgent: urgent, runs: map[int]*run{}, questions: map[int]*question{}}
+	s := &server{box: box, gate: kernel.NewGate(dog), urgent: urgent, runs: map[int]*run{}, questions: map[int]*question{}, streams: map[int]*stream{}}
 	s.pacer = newPacer(s.gate)
 	idle := make(chan struct{})
 	go s.receive(conn)

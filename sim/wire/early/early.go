@@ -26,7 +26,7 @@ func wantsWorker() bool {
 		return false
 	}
 	switch os.Args[1] {
-	case "shell", "drill", "resume":
+	case "shell", "drill", "resume", "serve":
 		return true
 	}
 	return false
