@@ -128,7 +128,7 @@ func (t *stream) write(c Conn) {
 			return
 		}
 		if _, err := c.Write(b); err != nil {
-			t.cancel() // the reader learns why
+			t.close(err)
 			return
 		}
 		t.send(wire.Stream{Credit: len(b)})

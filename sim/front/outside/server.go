@@ -290,10 +290,10 @@ func (s *Server) serve(raw net.Conn) {
 		}
 		t.CloseWrite()
 	}()
-	if _, err := io.Copy(c, t); err != nil {
-		if !errors.Is(err, io.ErrClosedPipe) {
+	if n, err := io.Copy(c, t); err != nil {
+		if n == 0 && !errors.Is(err, io.ErrClosedPipe) { // it never came to be
 			s.mu.Lock()
-			s.tell(fmt.Errorf("the connection of a client ended: %w", err))
+			s.tell(fmt.Errorf("a client was turned away: %w", err))
 			s.mu.Unlock()
 		}
 		reset(raw)
