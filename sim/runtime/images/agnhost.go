@@ -2,10 +2,7 @@ package images
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -32,7 +29,7 @@ func agnhost(p *kernel.Process) int {
 	for len(args) > 0 {
 		a := args[0]
 		args = args[1:]
-		if !strings.HasPrefix(a, "-") {
+		if !strings.HasPrefix(a, "-") || name == "entrypoint-tester" {
 			rest = append(rest, a)
 			continue
 		}
@@ -42,65 +39,52 @@ func agnhost(p *kernel.Process) int {
 		}
 		flags[k] = v
 	}
-	port := func(name, standard string) string {
-		if v := flags[name]; v != "" {
-			return v
-		}
-		return standard
-	}
+	f := agnhostFlags(flags)
 	switch name {
 	case "pause":
 		p.Printf("Paused\n")
 		return pause(p)
 	case "netexec":
-		return agnhostServe(p, port("http-port", "8080"), agnhostNetexec(p), "Started HTTP server on port ")
+		return netexec(p, f)
 	case "serve-hostname":
-		return agnhostServe(p, port("port", "9376"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, p.HostName()) }), "Serving on port ")
+		return serveHostname(p, f)
 	case "connect":
 		return agnhostConnect(p, flags, rest)
+	case "mounttest":
+		return mountTest(p, f)
+	case "entrypoint-tester":
+		p.Printf("%v\n", p.Argv)
+		return 0
+	case "logs-generator":
+		return logsGenerator(p, f)
+	case "liveness":
+		return liveness(p)
+	case "test-webserver":
+		return testWebserver(p, f)
+	case "porter":
+		return porter(p, f)
+	case "guestbook":
+		return guestbook(p, f)
+	case "tcp-reset":
+		return tcpReset(p, f)
+	case "dns-suffix":
+		return resolverWords(p, "search")
+	case "dns-server-list":
+		return resolverWords(p, "nameserver")
+	case "etc-hosts":
+		b, err := p.ReadFile("/etc/hosts")
+		if err != nil {
+			p.Errorf("%v\n", err)
+			return 2
+		}
+		p.Printf("%s\n", b)
+		return 0
 	case "--help", "help":
 		p.Printf("Usage:\n  app [command]\n")
 		return 0
 	}
 	p.Errorf("ckadrill does not simulate agnhost %s yet\n", name)
 	return 1
-}
-
-func agnhostNetexec(p *kernel.Process) http.Handler {
-	m := http.NewServeMux()
-	m.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "NOW: %v", time.Now()) })
-	m.HandleFunc("/hostname", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, p.HostName()) })
-	m.HandleFunc("/hostName", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, p.HostName()) })
-	m.HandleFunc("/clientip", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RemoteAddr) })
-	m.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.FormValue("msg")) })
-	m.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	return m
-}
-
-func agnhostServe(p *kernel.Process, port string, h http.Handler, text string) int {
-	l, err := p.Listen("tcp", ":"+port)
-	if err != nil {
-		p.Errorf("%v\n", err)
-		return 1
-	}
-	s := &network.Server{Handler: h}
-	go s.Serve(l)
-	if !p.Resumed() {
-		p.Printf("%s%s\n", text, port)
-	}
-	stop := make(chan struct{}, 1)
-	p.Notify(kernel.SIGTERM, func() {
-		select {
-		case stop <- struct{}{}:
-		default:
-		}
-	})
-	select {
-	case <-stop:
-	case <-p.Context().Done():
-	}
-	s.Close()
-	return 0
 }
 
 // agnhostConnect tries to connect once; its words and exit code say why it failed.

@@ -15,6 +15,7 @@ func Register(ps *kernel.Programs) {
 	ps.Register("redis-server", redisServer)
 	ps.Register("redis-cli", redisCLI)
 	ps.Register("agnhost", agnhost)
+	ps.Register("nnp", noNewPrivileges)
 	ps.Register("stress", stress)
 	ps.Register("vish-stress", vishStress)
 	ps.Register("http-echo", httpEcho)

@@ -104,12 +104,12 @@ func serverImages() (l []*Image) {
 			},
 		})
 	}
-	for _, tag := range []string{"2.39", "2.40", "2.43", "2.45", "2.47", "2.48", "2.52", "2.53", "2.56", "2.57"} {
+	for _, tag := range []string{"2.39", "2.40", "2.43", "2.45", "2.47", "2.48", "2.52", "2.53", "2.55", "2.56", "2.57", "2.59"} {
 		l = append(l, &Image{
 			Repository: "registry.k8s.io/e2e-test-images/agnhost", Tags: []string{tag}, Size: 54021345, Created: "2025-06-11T10:00:00Z",
 			Config: Config{Env: []string{defaultPath}, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}, ExposedPorts: ports("80/tcp", "8080/tcp", "8081/tcp", "9376/tcp", "5000/tcp")},
 			Base:   []string{"alpine"},
-			Files:  []File{{Path: "/agnhost", Program: "agnhost", Version: tag}, {Path: "/usr/local/bin/curl", Program: "curl"}, {Path: "/usr/local/bin/dig", Program: "dig"}},
+			Files:  []File{{Path: "/agnhost", Program: "agnhost", Version: tag}, {Path: "/usr/local/bin/curl", Program: "curl"}, {Path: "/usr/local/bin/dig", Program: "dig"}, {Path: "/usr/bin/nc", Program: "nc"}, {Path: "/usr/sbin/ss", Program: "ss"}, {Path: "/bin/bash", Program: "bash"}, {Path: "/agnhost-2", Program: "agnhost", Version: tag}, {Path: "/uploads", Mode: dir}},
 		})
 	}
 	return l
