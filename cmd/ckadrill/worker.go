@@ -8,6 +8,7 @@ import (
 	"ckadrill/grader"
 	"ckadrill/shell/crictl"
 	"ckadrill/shell/etcdctl"
+	"ckadrill/shell/helm"
 	"ckadrill/shell/journalctl"
 	"ckadrill/shell/kubectl"
 	"ckadrill/shell/openssl"
@@ -54,6 +55,7 @@ func assemble(w *kernel.World, b *wire.Boot, thawed func()) (worker.World, error
 	crictl.Register(w)
 	openssl.Register(w)
 	etcdctl.Register(w)
+	helm.Register(w)
 	systemctl.Register(w.Programs)
 	journalctl.Register(w.Programs)
 	ssh.Register(w.Programs)

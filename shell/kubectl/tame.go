@@ -39,7 +39,7 @@ var tame = sync.OnceFunc(func() {
 		if p == nil {
 			return nil, kernel.ErrDead
 		}
-		return dial(ctx, p, netw, address)
+		return network.DialHost(ctx, p, netw, address)
 	}
 	wrapLogs()
 })
@@ -61,23 +61,4 @@ func fatal(msg string, code int) {
 		fmt.Fprint(stderrOf(p), msg)
 	}
 	p.Exit(code)
-}
-
-// dial connects to a host by name or address.
-func dial(ctx context.Context, p *kernel.Process, netw, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	addrs, err := network.Resolve(ctx, p, host)
-	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: netw, Err: err}
-	}
-	for _, a := range addrs {
-		var c net.Conn
-		if c, err = p.Dial(ctx, netw, net.JoinHostPort(a.String(), port)); err == nil {
-			return c, nil
-		}
-	}
-	return nil, err
 }

@@ -18,7 +18,11 @@ import (
 //go:embed containerd-config.toml
 var containerdConfig []byte
 
-const unitDir = "/usr/lib/systemd/system"
+const (
+	unitDir = "/usr/lib/systemd/system"
+	// helmVersion is that of the helm on a control plane.
+	helmVersion = "v4.1.4"
+)
 
 // packageSet is the packages of a machine.
 func packageSet(c Cluster, m Machine) packages.Set {
@@ -63,6 +67,7 @@ func packageFiles(c Cluster, m Machine) *Tree {
 		for _, p := range []string{"etcdctl", "etcdutl"} {
 			t.Write("/usr/bin/"+p, 0o755, kernel.VersionedExecutable(p, etcd.Version))
 		}
+		t.Write("/usr/local/bin/helm", 0o755, kernel.VersionedExecutable("helm", helmVersion))
 	}
 	for _, unit := range []string{"kubelet.service", "containerd.service"} {
 		t.Symlink(unitDir+"/"+unit, "/etc/systemd/system/multi-user.target.wants/"+unit)

@@ -20,6 +20,25 @@ func Resolve(ctx context.Context, p *kernel.Process, name string) ([]netip.Addr,
 	return lookup(ctx, p, name, false)
 }
 
+// DialHost connects a process to a host by name or address, "host:port", as Go's own dialler does.
+func DialHost(ctx context.Context, p *kernel.Process, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := Resolve(ctx, p, host)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	for _, a := range addrs {
+		var c net.Conn
+		if c, err = p.Dial(ctx, network, net.JoinHostPort(a.String(), port)); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
+}
+
 // ResolveLibc is [Resolve] as getaddrinfo(3) does it: it gives up at the first server's silence, where Go tries the other
 // search domains. Callers word the failure from IsNotFound ("Name or service not known") and IsTemporary ("Temporary
 // failure in name resolution").

@@ -52,7 +52,7 @@ func main() {
 		NotBefore: born, NotAfter: until, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign}
 	caDER := must(x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey))
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	names := []string{"pkgs.k8s.io", "prod-cdn.packages.k8s.io", "download.docker.com", "github.com", "archive.ubuntu.com", "security.ubuntu.com"}
+	names := []string{"pkgs.k8s.io", "prod-cdn.packages.k8s.io", "download.docker.com", "github.com", "archive.ubuntu.com", "security.ubuntu.com", "charts.ckadrill.example", "raw.githubusercontent.com"}
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, NotBefore: born, NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	der := must(x509.CreateCertificate(rand.Reader, leaf, must(x509.ParseCertificate(caDER)), &key.PublicKey, caKey))

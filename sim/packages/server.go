@@ -13,6 +13,7 @@ import (
 
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
+	"ckadrill/sim/packages/charts"
 )
 
 //go:embed ca.pem
@@ -28,12 +29,13 @@ const (
 	delivered      = "/repositories/isv:/kubernetes:"
 	dockerHost     = "download.docker.com"
 	githubHost     = "github.com"
+	manifestHost   = "raw.githubusercontent.com"
 )
 
 var (
 	hostName = "internet"
 	address  = netip.MustParsePrefix("203.0.113.10/24")
-	hosts    = []string{kubernetesHost, deliveryHost, dockerHost, githubHost, "archive.ubuntu.com", "security.ubuntu.com"}
+	hosts    = []string{kubernetesHost, deliveryHost, dockerHost, githubHost, "archive.ubuntu.com", "security.ubuntu.com", charts.Host, manifestHost}
 )
 
 // bandwidth is how fast the machines' way to the internet is, in bytes a second; reply is how long it takes to answer.
@@ -138,6 +140,10 @@ func find(host, name string) (download, bool) {
 			if name == "/Mirantis/cri-dockerd/releases/download/v"+v+"/"+file {
 				return download{a.Write(published), a.Size}, true
 			}
+		}
+	case charts.Host:
+		if b, ok := charts.File(name); ok {
+			return whole(b), true
 		}
 	default:
 		rest, ok := strings.CutPrefix(name, "/ubuntu/")

@@ -46,6 +46,14 @@ func baseImages() (l []*Image) {
 			{Path: "/home/curl_user", Mode: dir, UID: 100, GID: 101},
 		},
 	})
+	for _, v := range []string{"1.35.0", "1.34.2"} {
+		l = append(l, &Image{
+			Repository: "docker.io/alpine/k8s", Tags: []string{v}, Size: 257000000, Created: "2025-12-18T10:00:00Z",
+			Config: Config{Env: []string{defaultPath}, Cmd: []string{"bash"}, WorkingDir: "/apps"}, Base: []string{"alpine"},
+			Files: []File{{Path: "/usr/bin/kubectl", Program: "kubectl", Version: "v" + v}, {Path: "/usr/bin/helm", Program: "helm"}, {Path: "/bin/bash", Program: "bash"},
+				{Path: "/usr/bin/curl", Program: "curl"}, {Path: "/usr/bin/jq", Program: "jq"}, {Path: "/apps", Mode: dir}},
+		})
+	}
 	l = append(l, &Image{
 		Repository: "registry.k8s.io/e2e-test-images/jessie-dnsutils", Tags: []string{"1.3", "1.7"}, Size: 103000000, Created: "2022-01-20T00:00:00Z",
 		Config: Config{Env: []string{defaultPath}, Cmd: []string{"/bin/bash"}}, Base: []string{"debian"},
