@@ -27,6 +27,11 @@ func (c *Containerd) kernelMounts(k *container, b *sandbox) ([]filesystem.Mount,
 	if tree, root := c.locate("/sys"); tree != nil {
 		if i, err := c.files().Stat("/sys"); err == nil && i.IsDir() {
 			l = append(l, filesystem.Mount{Target: "/sys", Tree: tree, Root: root, ReadOnly: !c.privileged(k), Source: "sysfs", Type: "sysfs"})
+			cgroup, err := c.cgroupTree(k)
+			if err != nil {
+				return nil, err
+			}
+			l = append(l, filesystem.Mount{Target: "/sys/fs/cgroup", Tree: cgroup, ReadOnly: !c.privileged(k), Source: "cgroup", Type: "cgroup2"})
 		}
 	}
 	return l, nil

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,12 +23,30 @@ import (
 
 // agnhostServe serves HTTP on a port until SIGTERM, and then for delay more.
 func agnhostServe(p *kernel.Process, port int, h http.Handler, delay time.Duration, term chan struct{}) int {
+	return agnhostServeTLS(p, port, nil, h, delay, term)
+}
+
+// agnhostTLS makes the configuration of a server from two files of the container.
+func agnhostTLS(p *kernel.Process, cert, key string) (*tls.Config, error) {
+	c, err := p.ReadFile(cert)
+	if err != nil {
+		return nil, err
+	}
+	k, err := p.ReadFile(key)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(c, k)
+	return &tls.Config{Certificates: []tls.Certificate{pair}}, err
+}
+
+func agnhostServeTLS(p *kernel.Process, port int, cfg *tls.Config, h http.Handler, delay time.Duration, term chan struct{}) int {
 	l, err := p.Listen("tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
 		logf(p, "%v", err)
 		return 1
 	}
-	s := &network.Server{Handler: h}
+	s := &network.Server{Handler: h, TLSConfig: cfg}
 	go s.Serve(l)
 	var once sync.Once
 	p.Notify(kernel.SIGTERM, func() { once.Do(func() { close(term) }) })
@@ -45,9 +64,17 @@ func agnhostServe(p *kernel.Process, port int, h http.Handler, delay time.Durati
 
 // netexec is agnhost netexec without SCTP.
 func netexec(p *kernel.Process, f agnhostFlags) int {
-	if f["tls-cert-file"] != "" || f.number("sctp-port", -1) != -1 {
-		p.Errorf("ckadrill does not simulate TLS and SCTP of agnhost netexec yet\n")
+	if f.number("sctp-port", -1) != -1 {
+		p.Errorf("ckadrill does not simulate SCTP of agnhost netexec yet\n")
 		return 1
+	}
+	var cfg *tls.Config
+	if cert := f["tls-cert-file"]; cert != "" {
+		var err error
+		if cfg, err = agnhostTLS(p, cert, f["tls-private-key-file"]); err != nil {
+			logf(p, "%v", err)
+			return 1
+		}
 	}
 	n := &netexecServer{p: p, http: f.number("http-port", 8080), udp: f.number("udp-port", 8081), term: make(chan struct{})}
 	if n.udp == -1 {
@@ -81,7 +108,7 @@ func netexec(p *kernel.Process, f agnhostFlags) int {
 			routes.ServeHTTP(w, q)
 		})
 	}
-	return agnhostServe(p, n.http, h, time.Duration(f.number("delay-shutdown", 0))*time.Second, n.term)
+	return agnhostServeTLS(p, n.http, cfg, h, time.Duration(f.number("delay-shutdown", 0))*time.Second, n.term)
 }
 
 type netexecServer struct {
@@ -459,6 +486,11 @@ func testWebserver(p *kernel.Process, f agnhostFlags) int {
 		for k, v := range map[string]string{"Cache-Control": "private", "Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "true", "Access-Control-Allow-Methods": "GET, POST, OPTIONS"} {
 			w.Header().Set(k, v)
 		}
+		if strings.HasSuffix(r.URL.Path, "/index.html") { // as net/http's file server does
+			w.Header().Set("Location", "./")
+			w.WriteHeader(http.StatusMovedPermanently)
+			return
+		}
 		name := path.Clean("/" + r.URL.Path)
 		i, err := p.Files.Stat(name)
 		if err != nil {
@@ -471,6 +503,10 @@ func testWebserver(p *kernel.Process, f agnhostFlags) int {
 				http.Error(w, "403 Forbidden", http.StatusForbidden)
 				return
 			}
+			w.Write(b)
+			return
+		}
+		if b, err := p.ReadFile(path.Join(name, "index.html")); err == nil {
 			w.Write(b)
 			return
 		}
@@ -493,24 +529,38 @@ func testWebserver(p *kernel.Process, f agnhostFlags) int {
 	return agnhostServe(p, f.number("port", 80), h, 0, make(chan struct{}))
 }
 
-// porter is agnhost porter without TLS and SCTP: a port for each variable SERVE_PORT_NNNN.
+// porter is agnhost porter without SCTP: a port for each variable SERVE_PORT_NNNN and SERVE_TLS_PORT_NNNN.
 func porter(p *kernel.Process, f agnhostFlags) int {
 	for _, v := range p.Environ() {
 		key, value, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(key, "SERVE_TLS_PORT_") || strings.HasPrefix(key, "SERVE_SCTP_PORT_") {
-			p.Errorf("ckadrill does not simulate TLS and SCTP of agnhost porter yet\n")
+		if strings.HasPrefix(key, "SERVE_SCTP_PORT_") {
+			p.Errorf("ckadrill does not simulate SCTP of agnhost porter yet\n")
 			return 1
 		}
+		var cfg *tls.Config
 		port, ok := strings.CutPrefix(key, "SERVE_PORT_")
 		if !ok {
-			continue
+			if port, ok = strings.CutPrefix(key, "SERVE_TLS_PORT_"); !ok {
+				continue
+			}
+			name := func(key, standard string) string {
+				if v := p.Getenv(key); v != "" {
+					return v
+				}
+				return standard
+			}
+			var err error
+			if cfg, err = agnhostTLS(p, p.Path(name("CERT_FILE", "localhost.crt")), p.Path(name("KEY_FILE", "localhost.key"))); err != nil {
+				logf(p, "tls server on port %q failed: %v", port, err)
+				continue
+			}
 		}
 		l, err := p.Listen("tcp", "0.0.0.0:"+port)
 		if err != nil {
 			logf(p, "server on port %q failed: %v", port, err)
 			continue
 		}
-		go network.Serve(l, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		go network.Serve(l, cfg, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !f.on("json-response", false) {
 				io.WriteString(w, value)
 				return

@@ -53,6 +53,8 @@ type Shell struct {
 	p     *kernel.Process
 	files kernel.Files
 	style style
+	// passed is the part of the environment that no variable can hold.
+	passed []string
 
 	zero        string // $0
 	args        []string
@@ -178,8 +180,13 @@ var defaultShopt = map[string]bool{
 func (sh *Shell) importEnvironment() {
 	g := sh.scopes[0].vars
 	for _, kv := range sh.p.Environ() {
-		if k, v, ok := strings.Cut(kv, "="); ok && validName(k) {
+		k, v, ok := strings.Cut(kv, "=")
+		switch {
+		case !ok:
+		case validName(k):
 			g[k] = &variable{Set: true, Str: v, Exported: true}
+		default: // no name of a variable ("data-1"), but what the shell starts gets it
+			sh.passed = append(sh.passed, kv)
 		}
 	}
 	plain := func(name, value string) {

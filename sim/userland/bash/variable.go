@@ -462,7 +462,7 @@ func (sh *Shell) environ() []string {
 	for _, n := range sh.names(func(v *variable) bool { return v.Exported && v.Kind == scalar && v.Set }) {
 		env = append(env, n+"="+sh.lookup(n).Str)
 	}
-	return env
+	return append(env, sh.passed...)
 }
 
 // validName says whether s is a name that can be assigned to.

@@ -84,12 +84,12 @@ var curlLong = []string{"silent|s", "show-error|S", "insecure|k", "verbose|v", "
 	"request:|X", "data:|d", "data-ascii:|d", "data-raw:", "data-binary:", "data-urlencode:", "json:", "get|G", "max-time:|m", "write-out:|w", "user:|u", "fail|f",
 	"fail-with-body", "user-agent:|A", "referer:|e", "cookie:|b", "cacert:", "cert:|E", "key:", "resolve:", "connect-timeout:", "unix-socket:", "upload-file:|T",
 	"dump-header:|D", "max-redirs:", "retry:", "retry-delay:", "retry-connrefused", "retry-all-errors", "http1.1", "http2", "http1.0|0", "ipv4|4", "ipv6|6", "no-buffer|N",
-	"noproxy:", "compressed", "tlsv1.2", "tlsv1.3", "tlsv1.0", "tlsv1.1", "tls-max:", "progress-bar|#", "no-progress-meter", "globoff|g", "oauth2-bearer:", "url:", "help|h",
+	"noproxy:", "compressed", "tlsv1.2", "tlsv1.3", "tlsv1.0", "tlsv1.1", "tls-max:", "progress-bar|#", "no-progress-meter", "globoff|g", "disable|q", "oauth2-bearer:", "url:", "help|h",
 	"version|V", "path-as-is", "no-keepalive", "create-dirs", "location-trusted", "proxy:|x"}
 
 var curl = libc.Main("curl", func(p *libc.Prog) int {
 	c := &curlRun{Prog: p, opt: map[string]bool{}, agent: "curl/" + curlVersion, resolve: map[string]netip.Addr{}, maxRedirs: 50}
-	opts, urls, err := libc.Getopt(p.Args, "sSkvIio:OLH:X:d:m:w:u:fA:e:b:E:T:D:0N46#gGhVx:", curlLong...)
+	opts, urls, err := libc.Getopt(p.Args, "sSkvIio:OLH:X:d:m:w:u:fA:e:b:E:T:D:0N46#gqGhVx:", curlLong...)
 	if err != nil {
 		return c.usage(err.Error())
 	}

@@ -27,7 +27,7 @@ type ncOptions struct {
 
 // nc is OpenBSD's.
 var nc = libc.Main("nc", func(c *libc.Prog) int {
-	opts, words, err := libc.Getopt(c.Args, "zvlukw:p:nUN46q:di:s:C")
+	opts, words, err := libc.Getopt(c.Args, "zvlukw:p:nUN46q:di:s:Ct")
 	if err != nil {
 		c.Errorf("nc: %s\nusage: nc [-46CDdFhklNnrStUuvZz] [-I length] [-i interval] [-M ttl]\n\t  [-m minttl] [-O length] [-P proxy_username] [-p source_port]\n\t  [-q seconds] [-s sourceaddr] [-T keyword] [-V rtable] [-W recvlimit]\n\t  [-w timeout] [-X proxy_protocol] [-x proxy_address[:port]]\n\t  [destination] [port]\n", err)
 		return 1
