@@ -9,7 +9,7 @@ DRILL   ?= kubelet-stopped
 # The rooms below the control plane: they build and test in seconds, also under the race detector.
 LOWER := ./sim/kernel ./sim/machine/... ./sim/network/... ./sim/etcd/... ./sim/userland/... ./sim/session ./sim/front ./sim/wire ./sim/worker ./scenarios ./grader ./shell/terminal
 
-.PHONY: help run build test race fuzz recordings bench soak presets unsupported faults clean
+.PHONY: help run build test race fuzz recordings conformance bench soak presets unsupported faults clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ soak: ## play every recording, every script and recording with a thaw after each
 
 recordings: ## play all recordings of a real cluster that the simulation is equal to
 	CKADRILL_SOAK=1 $(GO) test -timeout 30m -run TestRecordings -v ./cmd/ckadrill
+
+conformance: build ## run Kubernetes' conformance specs against ckadrill serve and write docs/conformance.md; takes an hour
+	$(GO) run ./cmd/conformance -ckadrill $(BIN)
 
 bench: ## measure speed and memory
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./cmd/ckadrill ./sim/controlplane ./sim/etcd ./sim/network

@@ -13,7 +13,7 @@ import (
 
 // rooms lists the rooms of the house from top to bottom: an import may only point down.
 var rooms = []string{
-	"cmd/ckadrill", "grader", "faults", "scenarios", "transcript", "shell", "sim/front", "sim", "sim/kubeadm", "sim/controlplane", "sim/kubelet", "sim/runtime",
+	"cmd/conformance", "cmd/ckadrill", "grader", "faults", "scenarios", "transcript", "shell", "sim/front", "sim", "sim/kubeadm", "sim/controlplane", "sim/kubelet", "sim/runtime",
 	"sim/addons", "sim/packages", "sim/userland", "sim/etcd", "sim/network", "sim/machine", "sim/session", "sim/worker", "sim/wire", "sim/kernel",
 	"docs/generated",
 }

@@ -57,7 +57,7 @@ func baseImages() (l []*Image) {
 	l = append(l, &Image{
 		Repository: "registry.k8s.io/e2e-test-images/jessie-dnsutils", Tags: []string{"1.3", "1.7"}, Size: 103000000, Created: "2022-01-20T00:00:00Z",
 		Config: Config{Env: []string{defaultPath}, Cmd: []string{"/bin/bash"}}, Base: []string{"debian"},
-		Files: []File{{Path: "/usr/bin/nslookup", Program: "nslookup"}, {Path: "/usr/bin/dig", Program: "dig"}, {Path: "/usr/bin/host", Program: "host"}},
+		Files: []File{{Path: "/usr/bin/nslookup", Program: "nslookup"}, {Path: "/usr/bin/dig", Program: "dig"}, {Path: "/usr/bin/host", Program: "host"}, {Path: "/usr/bin/getent", Program: "getent"}},
 	})
 	return l
 }

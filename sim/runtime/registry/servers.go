@@ -109,7 +109,7 @@ func serverImages() (l []*Image) {
 			Repository: "registry.k8s.io/e2e-test-images/agnhost", Tags: []string{tag}, Size: 54021345, Created: "2025-06-11T10:00:00Z",
 			Config: Config{Env: []string{defaultPath}, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}, ExposedPorts: ports("80/tcp", "8080/tcp", "8081/tcp", "9376/tcp", "5000/tcp")},
 			Base:   []string{"alpine"},
-			Files: []File{{Path: "/agnhost", Program: "agnhost", Version: tag}, {Path: "/usr/local/bin/curl", Program: "curl"}, {Path: "/usr/local/bin/dig", Program: "dig"}, {Path: "/usr/bin/nc", Program: "nc"}, {Path: "/usr/sbin/ss", Program: "ss"}, {Path: "/bin/bash", Program: "bash"}, {Path: "/agnhost-2", Program: "agnhost", Version: tag}, {Path: "/uploads", Mode: dir},
+			Files: []File{{Path: "/agnhost", Program: "agnhost", Version: tag}, {Path: "/usr/local/bin/curl", Program: "curl"}, {Path: "/usr/local/bin/dig", Program: "dig"}, {Path: "/usr/bin/nc", Program: "nc"}, {Path: "/usr/sbin/ss", Program: "ss"}, {Path: "/bin/bash", Program: "bash"}, {Path: "/agnhost-2", Program: "agnhost", Version: tag}, {Path: "/uploads", Mode: dir}, {Path: "/usr/bin/getent", Program: "getent"},
 				{Path: "/localhost.crt", Content: localhostCert}, {Path: "/localhost.key", Content: localhostKey}},
 		})
 	}

@@ -52,7 +52,7 @@ var nc = libc.Main("nc", func(c *libc.Prog) int {
 			c.Errorf("nc: %s\n", libc.Strerror(err))
 			return 1
 		}
-		return pipe(c, conn, o.quit)
+		return pipe(c, conn, o)
 	}
 	if len(words) != 2 {
 		c.Errorf("usage: nc [-46CDdFhklNnrStUuvZz] [-I length] [-i interval] [-M ttl]\n\t  [-m minttl] [-O length] [-P proxy_username] [-p source_port]\n\t  [-q seconds] [-s sourceaddr] [-T keyword] [-V rtable] [-W recvlimit]\n\t  [-w timeout] [-X proxy_protocol] [-x proxy_address[:port]]\n\t  [destination] [port]\n")
@@ -94,7 +94,7 @@ var nc = libc.Main("nc", func(c *libc.Prog) int {
 			conn.Close()
 			continue
 		}
-		return pipe(c, conn, o.quit)
+		return pipe(c, conn, o)
 	}
 	return status
 })
@@ -189,19 +189,27 @@ func ncDial(c *libc.Prog, proto string, addrs []netip.Addr, port int, wait time.
 }
 
 // pipe connects standard input and output with a connection until the other end closes, or quit after the end of input.
-func pipe(c *libc.Prog, conn net.Conn, quit time.Duration) int {
+// pipe joins a connection with the standard streams. With -w it ends when nothing has moved for so long.
+func pipe(c *libc.Prog, conn net.Conn, o ncOptions) int {
 	defer conn.Close()
+	idle := func() {
+		if o.wait > 0 {
+			conn.SetReadDeadline(time.Now().Add(o.wait))
+		}
+	}
 	go func() {
 		io.Copy(conn, c.Stdin)
-		if quit >= 0 {
-			c.Sleep(quit)
+		idle()
+		if o.quit >= 0 {
+			c.Sleep(o.quit)
 			conn.Close()
-		} else if h, ok := conn.(interface{ CloseWrite() error }); ok && quit == 0 {
+		} else if h, ok := conn.(interface{ CloseWrite() error }); ok && o.quit == 0 {
 			h.CloseWrite()
 		}
 	}()
 	b := make([]byte, 16<<10)
 	for {
+		idle()
 		n, err := conn.Read(b)
 		c.Out.Write(b[:n])
 		c.Out.Flush()
@@ -245,7 +253,7 @@ func ncListen(c *libc.Prog, o ncOptions, port string, fail func(error) int, list
 			a, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
 			received(a)
 		}
-		status := pipe(c, conn, o.quit)
+		status := pipe(c, conn, o)
 		if !o.keep {
 			return status
 		}
@@ -306,7 +314,7 @@ var busyboxNc = libc.Main("nc", func(c *libc.Prog) int {
 		conn.Close()
 		return 0
 	}
-	return pipe(c, conn, o.quit)
+	return pipe(c, conn, o)
 })
 
 // pinger is one run of ping.
