@@ -111,6 +111,7 @@ type node struct {
 	eviction                     evictionManager
 	analyzer                     serverstats.ResourceAnalyzer
 	resourceStats                *stats.Provider
+	serving                      *servingCertificate // with serverTLSBootstrap
 	classes                      *runtimeclass.Manager
 	alloc                        allocation.Manager
 	sources                      *config.PodConfig

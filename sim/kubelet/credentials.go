@@ -192,7 +192,7 @@ func bootstrap(p *kernel.Process, s *options.KubeletServer, nodeName types.NodeN
 		for wait := certificateRetry; ; wait = min(2*wait, certificateRetryMax) {
 			certPEM, err := requestCertificate(p.Context(), api.Kube, key, nodeName)
 			if err == nil {
-				_, err = updatePair(p, s, certPEM, keyPEM)
+				_, err = updatePair(p, s, clientPair, certPEM, keyPEM)
 			}
 			if err == nil {
 				err = identity.use(certPEM, keyPEM)
@@ -233,16 +233,16 @@ func requestCertificate(ctx context.Context, api kubernetes.Interface, key crypt
 	return csr.WaitForCertificate(ctx, api, name, uid)
 }
 
-// currentPair is the symbolic link that upstream's certificate store keeps.
-const currentPair = "kubelet-client-current.pem"
+// clientPair is how the files of upstream's certificate store begin, currentPair the symbolic link that it keeps.
+const clientPair, currentPair = "kubelet-client", "kubelet-client-current.pem"
 
 // updatePair writes a dated pair and lets the symbolic link lead to it, as upstream's certificate store does.
-func updatePair(p *kernel.Process, s *options.KubeletServer, cert, key []byte) (current string, err error) {
+func updatePair(p *kernel.Process, s *options.KubeletServer, name string, cert, key []byte) (current string, err error) {
 	if err := p.Files.MkdirAll(s.CertDirectory, 0o755); err != nil {
 		return "", err
 	}
-	dated := path.Join(s.CertDirectory, "kubelet-client-"+time.Now().Format("2006-01-02-15-04-05")+".pem")
-	current = path.Join(s.CertDirectory, currentPair)
+	dated := path.Join(s.CertDirectory, name+"-"+time.Now().Format("2006-01-02-15-04-05")+".pem")
+	current = path.Join(s.CertDirectory, name+"-current.pem")
 	if err := p.Files.WriteFile(dated, append(append([]byte(nil), cert...), key...), 0o600); err != nil {
 		return "", err
 	}
@@ -263,7 +263,7 @@ func rotateInline(p *kernel.Process, s *options.KubeletServer, nodeName types.No
 	if inline, err := hasInlineCertificate(p, s.KubeConfig); err != nil || !inline {
 		return err
 	}
-	if _, err := updatePair(p, s, c.CertData, c.KeyData); err != nil {
+	if _, err := updatePair(p, s, clientPair, c.CertData, c.KeyData); err != nil {
 		unhandled(p, 538, fmt.Errorf("unable to set the cert/key pair to the bootstrap certificate: %v", err))
 	}
 	api, err := connect(p, rest.CopyConfig(c), s)
@@ -278,7 +278,7 @@ func rotateInline(p *kernel.Process, s *options.KubeletServer, nodeName types.No
 		for wait := certificateRetry; ; wait = min(2*wait, certificateRetryMax) {
 			certPEM, err := requestCertificate(p.Context(), api.Kube, key, nodeName)
 			if err == nil {
-				_, err = updatePair(p, s, certPEM, keyPEM)
+				_, err = updatePair(p, s, clientPair, certPEM, keyPEM)
 			}
 			if err == nil || p.Sleep(wait) != nil {
 				return

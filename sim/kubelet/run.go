@@ -87,6 +87,12 @@ func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, sea
 		return fmt.Errorf("failed to create kubelet: %w", err)
 	}
 	n.recall()
+	if s.ServerTLSBootstrap && n.clients != nil && s.TLSCertFile == "" {
+		n.serving = &servingCertificate{n: n}
+		if n.before != nil {
+			n.serving.pending = n.before.Serving
+		}
+	}
 	n.kl.BirthCry()
 	n.collectGarbage()
 	if err := n.directories(); err != nil {
@@ -97,6 +103,9 @@ func run(p *kernel.Process, s *options.KubeletServer, tlsConfig *tls.Config, sea
 	go n.loops()
 	if s.EnableServer {
 		go n.serve(auth)
+	}
+	if n.serving != nil {
+		go n.serving.keep()
 	}
 	logAt(p, "server.go", 1257).Info("Started kubelet")
 	if s.HealthzPort > 0 {

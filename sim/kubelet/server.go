@@ -94,15 +94,19 @@ func (n *node) serve(auth server.AuthInterface) {
 		p.Exit(1)
 		return
 	}
-	pair := pairReader{n, kc.TLSCertFile, kc.TLSPrivateKeyFile}
-	if _, err := pair.get(nil); err != nil {
-		logAt(p, "server.go", 211).Error(err, "Failed to listen and serve")
-		p.Exit(1)
-		return
-	}
-	logAt(p, "dynamic_serving_content.go", 135).Info("Starting controller", "name", "kubelet-server-cert-files::"+kc.TLSCertFile+"::"+kc.TLSPrivateKeyFile)
 	c := n.tls.Clone()
-	c.GetCertificate = pair.get
+	if n.serving != nil {
+		c.GetCertificate = n.serving.get
+	} else {
+		pair := pairReader{n, kc.TLSCertFile, kc.TLSPrivateKeyFile}
+		if _, err := pair.get(nil); err != nil {
+			logAt(p, "server.go", 211).Error(err, "Failed to listen and serve")
+			p.Exit(1)
+			return
+		}
+		logAt(p, "dynamic_serving_content.go", 135).Info("Starting controller", "name", "kubelet-server-cert-files::"+kc.TLSCertFile+"::"+kc.TLSPrivateKeyFile)
+		c.GetCertificate = pair.get
+	}
 	if err := network.Serve(l, c, n.handler(auth)); err != nil && p.Alive() {
 		logAt(p, "server.go", 211).Error(err, "Failed to listen and serve")
 		p.Exit(1)

@@ -53,6 +53,8 @@ type memory struct {
 	// Delay is upstream's delayAfterNodeStatusChange, drawn after the last change.
 	Delay    time.Duration
 	Pressure []pressure
+	// Serving is the request for a serving certificate that waits to be approved.
+	Serving *servingRequest
 }
 
 type backOff struct {
@@ -211,6 +213,7 @@ func (n *node) memory() memory {
 	m.Resting, m.SyncLoop = n.resting(), n.syncLoop
 	m.Told, m.Relisted = n.relisted()
 	m.Manifests = n.manifests.memory()
+	m.Serving = n.serving.waiting()
 	for _, p := range n.pods.GetPods() {
 		m.Reasons = append(m.Reasons, n.visibleReasons(p.UID)...)
 	}
