@@ -34,7 +34,7 @@ func agnhost(p *kernel.Process) int {
 			continue
 		}
 		k, v, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if !ok && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		if !ok && len(args) > 0 && (!strings.HasPrefix(args[0], "-") || negative(args[0])) {
 			v, args = args[0], args[1:]
 		}
 		flags[k] = v

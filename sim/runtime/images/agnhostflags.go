@@ -39,6 +39,12 @@ func (f agnhostFlags) on(name string, standard bool) bool {
 	return v == "" || v == "true" || v == "1"
 }
 
+// negative says whether a word is a negative number, and so no flag but the value of one.
+func negative(word string) bool {
+	_, err := strconv.Atoi(word)
+	return err == nil && word[0] == '-'
+}
+
 // logf prints as Go's package log does.
 func logf(p *kernel.Process, format string, a ...any) {
 	p.Errorf("%s %s\n", time.Now().UTC().Format(goLogTime), strings.TrimSuffix(fmt.Sprintf(format, a...), "\n"))
