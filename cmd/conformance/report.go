@@ -21,15 +21,15 @@ type result struct {
 
 type junit struct {
 	Cases []struct {
-		Name    string `xml:"name,attr"`
-		Status  string `xml:"status,attr"`
-		Failure *struct {
-			Message string `xml:"message,attr"`
-		} `xml:"failure"`
-		Error *struct {
-			Message string `xml:"message,attr"`
-		} `xml:"error"`
+		Name    string   `xml:"name,attr"`
+		Status  string   `xml:"status,attr"`
+		Failure *problem `xml:"failure"`
+		Error   *problem `xml:"error"`
 	} `xml:"testsuite>testcase"`
+}
+
+type problem struct {
+	Text string `xml:",chardata"`
 }
 
 // readReports reads the reports of all groups. Of a spec that ran in several the latest holds.
@@ -69,9 +69,9 @@ func readReports(dir string) (map[string]result, error) {
 			r.sig, r.name = shorten(name)
 			switch {
 			case c.Failure != nil:
-				r.reason = firstLine(c.Failure.Message)
+				r.reason = firstLine(c.Failure.Text)
 			case c.Error != nil:
-				r.reason = firstLine(c.Error.Message)
+				r.reason = firstLine(c.Error.Text)
 			}
 			results[name] = r
 		}
@@ -98,6 +98,7 @@ const reasonLength = 200
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	line = strings.TrimPrefix(line, "[FAILED] ")
 	line = strings.ReplaceAll(line, "|", `\|`)
 	if r := []rune(line); len(r) > reasonLength {
 		line = string(r[:reasonLength]) + " ..."
@@ -130,7 +131,7 @@ func document(results map[string]result) []byte {
 		}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Kubernetes' conformance specs against `ckadrill serve`\n\nWritten by `make conformance`; do not edit. Of %d specs %d passed, %d failed and %d were not run.\n\n", all, total.passed, total.failed, all-total.passed-total.failed)
+	fmt.Fprintf(&b, "# Kubernetes' conformance specs against `ckadrill serve`\n\nWritten by `make conformance`; do not edit. Of %d specs %d passed, %d failed and %d were not run.\nGroups may have run at different times and with different builds; the latest run of a spec counts.\n\n", all, total.passed, total.failed, all-total.passed-total.failed)
 	b.WriteString("| group | passed | failed |\n| --- | ---: | ---: |\n")
 	var names []string
 	for s := range sigs {
