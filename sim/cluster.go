@@ -8,6 +8,7 @@ import (
 	"ckadrill/sim/addons/coredns"
 	"ckadrill/sim/addons/flannel"
 	"ckadrill/sim/addons/kubeproxy"
+	"ckadrill/sim/addons/localpath"
 	"ckadrill/sim/addons/metricsserver"
 	"ckadrill/sim/controlplane"
 	"ckadrill/sim/etcd"
@@ -55,6 +56,7 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 	kubeproxy.Register(w.Programs)
 	coredns.Register(w.Programs)
 	metricsserver.Register(w)
+	localpath.Register(w)
 	haproxy.Register(w.Programs)
 	w.Programs.Weigh(footprints)
 

@@ -11,22 +11,7 @@ import (
 	"unsafe"
 
 	"helm.sh/helm/v4/pkg/getter"
-
-	"ckadrill/sim/kernel"
 )
-
-// systemCAs is where Go looks for CAs on Debian's systems.
-const systemCAs = "/etc/ssl/certs/ca-certificates.crt"
-
-func systemRoots(p *kernel.Process) *x509.CertPool {
-	pool := x509.NewCertPool()
-	if p != nil && p.Files != nil {
-		if b, err := p.Files.ReadFile(systemCAs); err == nil {
-			pool.AppendCertsFromPEM(b)
-		}
-	}
-	return pool
-}
 
 // getterOption gives each of helm's HTTP clients a transport of the world. Upstream would make one that dials as the host;
 // which certificates it wants is read from its options, whose type it does not export, when it dials.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	_ "unsafe" // for go:linkname
@@ -19,6 +18,7 @@ import (
 	"helm.sh/helm/v4/pkg/getter"
 	"helm.sh/helm/v4/pkg/kube"
 
+	"ckadrill/shell/kubectl"
 	"ckadrill/sim/kernel"
 	"ckadrill/sim/network"
 )
@@ -28,7 +28,8 @@ import (
 //   - the variables of its commands (settings), the environment, the working directory, os.Stdin, os.Stdout and os.Args
 //     belong to the helm whose turn it is, see turn;
 //   - its logger, slog's default, is replaced once by one that writes to the process of the calling goroutine;
-//   - its HTTP clients dial as the process of the calling goroutine, see getterOption;
+//   - its HTTP clients dial as the process of the calling goroutine, see getterOption, and so does net/http's default
+//     transport, see the package kubectl;
 //   - its build information is that of a release.
 
 //go:linkname newRootCommand helm.sh/helm/v4/pkg/cmd.newRootCmdWithConfig
@@ -54,15 +55,11 @@ const commit = "05fa37973dc9e42b76e1d2883494c87174b6074f"
 
 // tame brings it about, once.
 var tame = sync.OnceFunc(func() {
+	kubectl.Tame()
 	kube.ManagedFieldsManager = "helm"
 	buildVersion, buildCommit, buildTreeState = DefaultVersion, commit, "clean"
 	slog.SetDefault(slog.New(processLog{}))
 	getterDefaults = append(getterDefaults, getterOption())
-	t := http.DefaultTransport.(*http.Transport)
-	t.Proxy, t.DisableKeepAlives, t.DialContext = nil, true, dial
-	t.DialTLSContext = func(ctx context.Context, netw, address string) (net.Conn, error) {
-		return dialTLS(ctx, netw, address, nil)
-	}
 })
 
 // dial connects to a host by name or address, as the process of the calling goroutine.
@@ -76,26 +73,11 @@ func dial(ctx context.Context, netw, address string) (net.Conn, error) {
 
 // dialTLS is dial with a handshake, by the machine's certificates if config does not name others.
 func dialTLS(ctx context.Context, netw, address string, config *tls.Config) (net.Conn, error) {
-	c, err := dial(ctx, netw, address)
-	if err != nil {
-		return nil, err
+	p := kernel.Current()
+	if p == nil || !p.Alive() {
+		return nil, kernel.ErrDead
 	}
-	config = config.Clone()
-	if config == nil {
-		config = &tls.Config{}
-	}
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(address)
-	}
-	if config.RootCAs == nil {
-		config.RootCAs = systemRoots(kernel.Current())
-	}
-	t := tls.Client(c, config)
-	if err := t.HandshakeContext(ctx); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return t, nil
+	return network.DialTLS(ctx, p, netw, address, config)
 }
 
 // processLog is helm's logger (internal/logging): lines without a time, debug lines with --debug only. A line belongs to the

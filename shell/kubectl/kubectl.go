@@ -59,7 +59,7 @@ var building sync.Mutex
 
 // Main is the program "kubectl".
 func Main(p *kernel.Process) int {
-	tame()
+	Tame()
 	i := &invocation{p: p, m: newMirror(p), transports: map[string]*network.Transport{}}
 	i.streams = genericiooptions.IOStreams{In: p.Stdin, Out: cleaner{i.m, p.Stdout}, ErrOut: cleaner{i.m, p.Stderr}}
 	if p.TTY != nil {

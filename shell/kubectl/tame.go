@@ -2,8 +2,6 @@ package kubectl
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,8 +16,8 @@ import (
 	"ckadrill/sim/network"
 )
 
-// tame brings what kubectl's code shares with the whole host process under the world's rule, once.
-var tame = sync.OnceFunc(func() {
+// Tame brings what kubectl's code shares with the whole host process under the world's rule, once.
+var Tame = sync.OnceFunc(func() {
 	// A fatal error ends the simulated process that it happens in.
 	cmdutil.BehaviorOnFatal(fatal)
 	// Upstream names itself after the host's program in a few messages.
@@ -33,13 +31,19 @@ var tame = sync.OnceFunc(func() {
 	t := http.DefaultTransport.(*http.Transport)
 	t.Proxy = nil
 	t.DisableKeepAlives = true
-	t.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
 	t.DialContext = func(ctx context.Context, netw, address string) (net.Conn, error) {
 		p := kernel.Current()
 		if p == nil {
 			return nil, kernel.ErrDead
 		}
 		return network.DialHost(ctx, p, netw, address)
+	}
+	t.DialTLSContext = func(ctx context.Context, netw, address string) (net.Conn, error) {
+		p := kernel.Current()
+		if p == nil {
+			return nil, kernel.ErrDead
+		}
+		return network.DialTLS(ctx, p, netw, address, nil)
 	}
 	wrapLogs()
 })

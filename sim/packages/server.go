@@ -22,6 +22,12 @@ var certificates []byte
 //go:embed tls.pem
 var serving []byte
 
+//go:embed local-path-storage.yaml
+var localPathManifest []byte
+
+// localPathVersions are the releases of local-path-provisioner whose manifest is served.
+var localPathVersions = []string{"v0.0.31", "v0.0.32", "v0.0.33"}
+
 // Names of the hosts that packages come from. pkgs.k8s.io sends its clients on to the network that delivers them.
 const (
 	kubernetesHost = "pkgs.k8s.io"
@@ -139,6 +145,12 @@ func find(host, name string) (download, bool) {
 			a, file := criDockerd(v)
 			if name == "/Mirantis/cri-dockerd/releases/download/v"+v+"/"+file {
 				return download{a.Write(published), a.Size}, true
+			}
+		}
+	case manifestHost:
+		for _, v := range localPathVersions {
+			if name == "/rancher/local-path-provisioner/"+v+"/deploy/local-path-storage.yaml" {
+				return whole(bytes.ReplaceAll(localPathManifest, []byte("@VERSION@"), []byte(v))), true
 			}
 		}
 	case charts.Host:

@@ -67,6 +67,13 @@ func systemImages() (l []*Image) {
 			Files:  []File{{Path: "/metrics-server", Program: "metrics-server", Version: v}},
 		})
 	}
+	for _, v := range []string{"v0.0.31", "v0.0.32", "v0.0.33"} {
+		l = append(l, &Image{
+			Repository: "docker.io/rancher/local-path-provisioner", Tags: []string{v}, Size: 21650000, Created: "2025-06-30T09:00:00Z",
+			Config: Config{Env: []string{defaultPath}, Cmd: []string{"local-path-provisioner"}, WorkingDir: "/"}, Base: []string{"alpine"},
+			Files: []File{{Path: "/usr/bin/local-path-provisioner", Program: "local-path-provisioner", Version: v}},
+		})
+	}
 	return l
 }
 
