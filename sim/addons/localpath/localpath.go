@@ -120,7 +120,7 @@ func run(p *kernel.Process) int {
 func (s *provisioner) nameItself(c *controller.ProvisionController, name string) {
 	component := name + "_" + s.p.HostName() + "_" + string(uuid.NewUUID())
 	of := reflect.ValueOf(c).Elem()
-	recorder := of.FieldByName("eventRecorder").Elem().Elem().FieldByName("recorderImpl").Elem()
+	recorder := reflect.Indirect(of.FieldByName("eventRecorder").Elem()).FieldByName("recorderImpl").Elem()
 	for _, f := range []reflect.Value{of.FieldByName("component"), recorder.FieldByName("source").FieldByName("Component")} {
 		reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().SetString(component)
 	}
