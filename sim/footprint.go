@@ -4,7 +4,7 @@ import "ckadrill/sim/kernel"
 
 const mebibyte = 1 << 20
 
-// footprints are what daemons use in a small idle cluster, by program: measured figures, rounded. Servers of images say what
+// footprints are what daemons use in a small idle cluster, by program: estimates of what such clusters show. Servers of images say what
 // they hold themselves.
 var footprints = map[string]kernel.Footprint{
 	"kube-apiserver":          {Cores: 0.042, Memory: 231 * mebibyte},
