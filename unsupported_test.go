@@ -67,8 +67,9 @@ Where a real cluster or machine has something that ckadrill has not, the program
 place where the real one would answer, and fails. This list is made of these refusals, by the room of the code that gives
 them; "…" stands for what was asked for. ` + "`make unsupported`" + ` writes it.
 
-What has no refusal, because nobody asks for it by name: the enforcement of NetworkPolicies,
-which are stored only, as under a CNI plugin without them. Kubernetes' own code is that of v1.35, whatever release a package
+What has no refusal, because nobody asks for it by name: under flannel NetworkPolicies are stored only, as flannel is without
+them; /opt/manifests/calico.yaml brings a CNI that enforces them. Of Calico it has no policies of its own kinds, IPAM, BGP, IP in
+IP, eBPF or calicoctl, and connections of SCTP do not exist. Kubernetes' own code is that of v1.35, whatever release a package
 or an image says that it is: releases differ in what they report, and in the images, packages and version skews that kubeadm
 names. Of Ubuntu's archive there are few packages, and of the internet only the hosts that packages and images come from.
 `)

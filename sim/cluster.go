@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"ckadrill/sim/addons/calico"
 	"ckadrill/sim/addons/cni"
 	"ckadrill/sim/addons/coredns"
 	"ckadrill/sim/addons/flannel"
@@ -52,6 +53,7 @@ func New(w *kernel.World, spec kubeadm.Cluster) (*Cluster, error) {
 	kubeadm.Register(w)
 	runtime.Register(w)
 	cni.Register(w.Programs)
+	calico.Register(w.Programs)
 	flannel.Register(w.Programs)
 	kubeproxy.Register(w.Programs)
 	coredns.Register(w.Programs)

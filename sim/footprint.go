@@ -16,6 +16,8 @@ var footprints = map[string]kernel.Footprint{
 	"kube-proxy":              {Cores: 0.001, Memory: 19 * mebibyte},
 	"coredns":                 {Cores: 0.002, Memory: 14 * mebibyte},
 	"flanneld":                {Cores: 0.005, Memory: 13 * mebibyte},
+	"calico-node":             {Cores: 0.015, Memory: 92 * mebibyte},
+	"calico-kube-controllers": {Cores: 0.002, Memory: 24 * mebibyte},
 	"metrics-server":          {Cores: 0.004, Memory: 21 * mebibyte},
 	"redis-server":            {Cores: 0.002, Memory: 4 * mebibyte},
 	"apache-httpd":            {Cores: 0.001, Memory: 6 * mebibyte},

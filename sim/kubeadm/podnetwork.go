@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -17,19 +16,16 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/kubectl/pkg/util"
-)
 
-// kubeFlannel is flannel's own manifest for Kubernetes.
-//
-//go:embed addons/kube-flannel.yml
-var kubeFlannel []byte
+	"ckadrill/sim/packages"
+)
 
 // flannelNetwork is the Pod network that the manifest names; who has another one edits it.
 const flannelNetwork = `"Network": "10.244.0.0/16"`
 
 // flannelManifest is flannel's manifest for a Pod network.
 func flannelManifest(podCIDR netip.Prefix) []byte {
-	return bytes.Replace(kubeFlannel, []byte(flannelNetwork), []byte(fmt.Sprintf(`"Network": %q`, podCIDR)), 1)
+	return bytes.Replace(packages.Flannel, []byte(flannelNetwork), []byte(fmt.Sprintf(`"Network": %q`, podCIDR)), 1)
 }
 
 // decode splits a manifest into its objects.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -19,8 +20,9 @@ const (
 
 // Rule is one packet filter rule, as "iptables -A" adds it. Empty fields match everything. It is plain data.
 type Rule struct {
-	Chain   string // INPUT, FORWARD or OUTPUT
-	In, Out string // interfaces
+	Chain string // INPUT, FORWARD or OUTPUT
+	// In and Out are interfaces; a name that ends in "+" is every one that begins so.
+	In, Out string
 	Proto   string // tcp, udp, icmp
 	// From and To match if any of their prefixes does.
 	From, To       []netip.Prefix
@@ -158,8 +160,8 @@ func (n *Namespace) filter(chain, in, out string, p packet) (pass bool, errno sy
 
 func (r *Rule) matches(in, out string, p packet) bool {
 	switch {
-	case r.In != "" && r.In != in,
-		r.Out != "" && r.Out != out,
+	case !onLink(r.In, in),
+		!onLink(r.Out, out),
 		r.Proto != "" && r.Proto != p.proto,
 		r.New && p.established,
 		r.Established && !p.established,
@@ -174,6 +176,14 @@ func (r *Rule) matches(in, out string, p packet) bool {
 	}
 	port := p.dst.Port()
 	return slices.ContainsFunc(r.Ports, func(x PortRange) bool { return x.First <= port && port <= x.Last })
+}
+
+// onLink says whether an interface is what a rule asks for.
+func onLink(want, is string) bool {
+	if prefix, ok := strings.CutSuffix(want, "+"); ok {
+		return strings.HasPrefix(is, prefix)
+	}
+	return want == "" || want == is
 }
 
 // masquerades says whether a packet leaves with the machine's own address.

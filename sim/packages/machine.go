@@ -89,6 +89,8 @@ func (s Set) Files() []deb.Entry {
 	}
 	if s.Kubelet != "" {
 		w.file(manifestDir+"/metrics-server.yaml", string(metricsServer))
+		w.file(manifestDir+"/kube-flannel.yml", string(Flannel))
+		w.file(manifestDir+"/calico.yaml", string(calico))
 	}
 	w.l = append(w.l, deb.Entry{Path: "/etc/systemd/system/multi-user.target.wants/ufw.service", Mode: fs.ModeSymlink | 0o777, Target: unitDir + "/ufw.service"})
 	w.apt(s)

@@ -10,6 +10,16 @@ import (
 //go:embed files/metrics-server.yaml
 var metricsServer []byte
 
+// Flannel is flannel's own manifest for Kubernetes.
+//
+//go:embed files/kube-flannel.yml
+var Flannel []byte
+
+// calico is the manifest of a CNI that has the parts of Calico's, with addresses by the nodes' Pod CIDRs and VXLAN.
+//
+//go:embed files/calico.yaml
+var calico []byte
+
 const metricsServerVersion = "v0.8.0"
 
 // manifestDir is where a machine has the manifests of add-ons that are not installed.

@@ -143,11 +143,22 @@ func (s *service) attachment(b *sandbox) attachment {
 	return a
 }
 
+// linkOf is the interface that has an address; of one that names none it is eth0 (go-cni's getInterfaceName).
+func linkOf(r *types100.Result, c *types100.IPConfig) string {
+	switch {
+	case c.Interface == nil:
+		return "eth0"
+	case *c.Interface < 0 || *c.Interface >= len(r.Interfaces):
+		return ""
+	}
+	return r.Interfaces[*c.Interface].Name
+}
+
 // podIPs takes the addresses of eth0: the first IPv4 one is the Pod's.
 func podIPs(results []*types100.Result) (ip string, more []string) {
 	for _, r := range results {
 		for _, c := range r.IPs {
-			if c.Interface == nil || *c.Interface < 0 || *c.Interface >= len(r.Interfaces) || r.Interfaces[*c.Interface].Name != "eth0" {
+			if linkOf(r, c) != "eth0" {
 				continue
 			}
 			if a := c.Address.IP; ip == "" && a.To4() != nil {
@@ -178,18 +189,22 @@ func cniResult(results []*types100.Result) []byte {
 		Routes     []any
 	}{Interfaces: map[string]*iface{}}
 	for _, r := range results {
-		for i, n := range r.Interfaces {
-			f := &iface{Mac: n.Mac, Sandbox: n.Sandbox}
-			for _, c := range r.IPs {
-				if c.Interface != nil && *c.Interface == i {
-					gw := ""
-					if c.Gateway != nil {
-						gw = c.Gateway.String()
-					}
-					f.IPConfigs = append(f.IPConfigs, &ipConfig{c.Address.IP.String(), gw})
-				}
+		for _, n := range r.Interfaces {
+			out.Interfaces[n.Name] = &iface{Mac: n.Mac, Sandbox: n.Sandbox}
+		}
+		for _, c := range r.IPs {
+			name := linkOf(r, c)
+			if name == "" {
+				continue
 			}
-			out.Interfaces[n.Name] = f
+			if out.Interfaces[name] == nil {
+				out.Interfaces[name] = &iface{}
+			}
+			gw := ""
+			if c.Gateway != nil {
+				gw = c.Gateway.String()
+			}
+			out.Interfaces[name].IPConfigs = append(out.Interfaces[name].IPConfigs, &ipConfig{c.Address.IP.String(), gw})
 		}
 		out.DNS = append(out.DNS, r.DNS)
 		for _, route := range r.Routes {

@@ -1,4 +1,4 @@
-// Package cni holds the CNI plugins of /opt/cni/bin as programs: loopback, bridge, host-local, portmap and flannel. Each reads
+// Package cni holds the CNI plugins of /opt/cni/bin as programs: loopback, bridge, host-local, portmap, flannel and calico. Each reads
 // its configuration on standard input and its task in CNI_* variables, changes the machine's network, and prints a result or
 // an error as the real one does. What they remember they keep in the same files.
 package cni
@@ -21,13 +21,14 @@ import (
 	"ckadrill/sim/network"
 )
 
-// Register adds the plugins under the names of their files, and flannel's also under the name that its image gives it.
+// Register adds the plugins under the names of their files, and those of images under names of their own.
 func Register(ps *kernel.Programs) {
 	ps.Register("loopback", plugin{add: addLoopback, del: delLoopback}.main)
 	ps.Register("bridge", plugin{add: addBridge, del: delBridge}.main)
 	ps.Register("host-local", plugin{add: addHostLocal, del: delHostLocal}.main)
 	ps.Register("portmap", plugin{add: addPortmap, del: delPortmap}.main)
 	ps.Register("cni-flannel", plugin{add: addFlannel, del: delFlannel}.main)
+	ps.Register("cni-calico", plugin{add: addCalico, del: delCalico}.main)
 	for _, name := range []string{"bandwidth", "dhcp", "dummy", "firewall", "host-device", "ipvlan", "macvlan", "ptp", "sbr", "static", "tap", "tuning", "vlan", "vrf"} {
 		refuse := func(*call) (types.Result, error) {
 			return nil, fmt.Errorf("ckadrill does not simulate the CNI plugin %q yet", name)

@@ -59,6 +59,27 @@ func systemImages() (l []*Image) {
 			Files: []File{{Path: "/flannel", Program: "cni-flannel", Version: v}},
 		})
 	}
+	for _, v := range []string{"v3.30.4", "v3.31.2"} {
+		const bin = "/opt/cni/bin/"
+		cni := &Image{
+			Repository: "docker.io/calico/cni", Tags: []string{v}, Size: 72167716, Created: "2025-11-18T18:00:00Z",
+			Config: Config{Env: []string{defaultPath}, Entrypoint: []string{bin + "install"}, WorkingDir: "/"},
+			Base:   []string{"distroless"},
+			Files:  []File{{Path: bin + "install", Program: "calico-install-cni", Version: v}, {Path: bin + "calico", Program: "cni-calico", Version: v}, {Path: bin + "flannel", Program: "cni-flannel"}},
+		}
+		for _, name := range []string{"bandwidth", "host-local", "loopback", "portmap", "tuning"} {
+			cni.Files = append(cni.Files, File{Path: bin + name, Program: name})
+		}
+		l = append(l, cni, &Image{
+			Repository: "docker.io/calico/node", Tags: []string{v}, Size: 158190117, Created: "2025-11-18T18:00:00Z",
+			Config: Config{Env: []string{defaultPath}, Cmd: []string{"start_runit"}, WorkingDir: "/"}, Base: []string{"debian-slim"},
+			Files: []File{{Path: "/usr/sbin/start_runit", Program: "calico-node", Version: v}, {Path: "/bin/calico-node", Program: "calico-node", Version: v}},
+		}, &Image{
+			Repository: "docker.io/calico/kube-controllers", Tags: []string{v}, Size: 53485384, Created: "2025-11-18T18:00:00Z",
+			Config: Config{User: "999", Env: []string{defaultPath}, Entrypoint: []string{"/usr/bin/kube-controllers"}, WorkingDir: "/"}, Base: []string{"distroless"},
+			Files: []File{{Path: "/usr/bin/kube-controllers", Program: "calico-kube-controllers", Version: v}, {Path: "/usr/bin/check-status", Program: "calico-check-status", Version: v}, {Path: "/status", Mode: dir, UID: 999, GID: 999}},
+		})
+	}
 	for _, v := range []string{"v0.7.2", "v0.8.0"} {
 		l = append(l, &Image{
 			Repository: "registry.k8s.io/metrics-server/metrics-server", Tags: []string{v}, Size: 22541737, Created: "2025-07-05T08:00:00Z",

@@ -27,6 +27,9 @@ func (r rule) save() string {
 	for _, m := range r.matches {
 		b.WriteString(" " + m.save)
 	}
+	if r.leave {
+		return b.String() + " -g " + r.target.save
+	}
 	b.WriteString(" -j " + r.target.save)
 	return b.String()
 }
@@ -93,6 +96,9 @@ func (l listing) chain(t *table, c *chain) string {
 		}
 		fmt.Fprintf(&b, "%-19s  %-19s ", l.address(r.src), l.address(r.dst))
 		var more []string
+		if r.leave {
+			more = append(more, "[goto] ")
+		}
 		for _, m := range r.matches {
 			more = append(more, m.list)
 		}

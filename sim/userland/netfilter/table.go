@@ -25,6 +25,7 @@ type rule struct {
 	in, out  match
 	matches  []extension
 	target   extension
+	leave    bool // "-g": what returns from the target goes on where this chain was called from
 	own      int
 }
 

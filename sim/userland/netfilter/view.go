@@ -33,6 +33,7 @@ func view(n network.Netfilter, name string) *table {
 	switch name {
 	case "filter":
 		userRules(t, n, true)
+		calicoFilter(t, n)
 		kubeFilter(t, n.Services)
 		flannelForward(t, n)
 		userRules(t, n, false)
@@ -324,12 +325,18 @@ func flannelForward(t *table, n network.Netfilter) {
 
 var bridgeOwner = regexp.MustCompile(`^name: "(.*)" id: "(.*)"$`)
 
-// masquerades are the source NAT rules of flannel and of the plugin bridge.
+// masquerades are the source NAT rules of flannel, of calico-node and of the plugin bridge.
 func masquerades(t *table, n network.Netfilter) {
 	for _, owner := range slices.Sorted(maps.Keys(n.Masquerades)) {
 		l := n.Masquerades[owner]
 		if owner == "flannel" && len(l) == 2 {
 			flannelNAT(t, l[0].From, l[1].NotTo)
+			continue
+		}
+		if owner == "calico" && len(l) == 1 {
+			t.add("POSTROUTING", rule{target: to("cali-POSTROUTING"), own: -1})
+			t.add("cali-POSTROUTING", rule{target: to("cali-nat-outgoing"), own: -1})
+			t.add("cali-nat-outgoing", rule{src: prefix(l[0].From), dst: not(l[0].NotTo), target: extension{"MASQUERADE --random-fully", "MASQUERADE|random-fully"}, own: -1})
 			continue
 		}
 		m := bridgeOwner.FindStringSubmatch(owner)
