@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ckadrill/sim/wire/early"
 )
 
 // seat is the program at a terminal of its own, as a user sits at it.
@@ -241,4 +244,46 @@ func TestNestedShellsSurviveKills(t *testing.T) {
 	if !slices.Equal(way, want) {
 		t.Errorf("drill undo leads back over\n%q and not\n%q", way, want)
 	}
+}
+
+// A program that ends before its worker has a world to hold leaves no worker behind.
+func TestNoWorkerIsLeft(t *testing.T) {
+	t.Parallel()
+	if _, problem, exit := program(t, "shell", "--session", copySession(t, []byte("no session\n")), "-c", "true"); exit != 1 || !strings.Contains(problem, "this is not a ckadrill session") {
+		t.Fatalf("a damaged session: %d, %q", exit, problem)
+	}
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		left := orphans(t)
+		if len(left) == 0 {
+			return
+		}
+		if time.Since(began) > 30*time.Second { // those of other tests' programs are given the time to end
+			t.Fatalf("workers without a front are left: %v", left)
+		}
+	}
+}
+
+// orphans are the workers of this test binary whose front has ended.
+func orphans(t *testing.T) (pids []string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		line, err := os.ReadFile(f)
+		if err != nil || string(line) != self+"\x00"+early.WorkerArgument+"\x00" {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Dir(f) + "/stat")
+		_, rest, ok := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); err == nil && ok && len(fields) > 1 && fields[0] != "Z" && fields[1] == "1" {
+			pids = append(pids, filepath.Base(filepath.Dir(f)))
+		}
+	}
+	return pids
 }

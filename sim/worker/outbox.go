@@ -1,6 +1,9 @@
 package worker
 
-import "ckadrill/sim/wire"
+import (
+	"ckadrill/sim/kernel"
+	"ckadrill/sim/wire"
+)
 
 // outbox carries events to the front. Its writer lives outside of the bubble: the world never waits for the pipe, unless
 // the front falls far behind.
@@ -46,7 +49,7 @@ func (o *outbox) drain() {
 			}
 			for i := range q {
 				if o.conn.Send(&q[i]) != nil {
-					return // the front is gone; its end of our requests tells the worker
+					kernel.Exit(0) // the front is gone; whatever had finished is on its disk
 				}
 			}
 		}
